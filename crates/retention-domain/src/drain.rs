@@ -1,0 +1,440 @@
+//! Draining one policy, as a state machine without IO: which step comes next, and what a step's result means.
+//!
+//! A *pass* walks all windows of free due rows (leaves), oldest first; each batch climbs from its seeds to the
+//! ancestors that become free with them, and the parents left over (the *frontier*) seed the next batches. A pass
+//! that deleted something is followed by another, because a row may have become free behind it; a policy is
+//! drained when a pass deletes nothing. Memory: one window of addresses and about one batch of frontier.
+
+use std::collections::{HashSet, VecDeque};
+use std::time::Duration;
+
+use crate::batch::{BatchDone, RowAddress, Window, WindowMark};
+use crate::failure::{Failure, FailureKind};
+use crate::pace::Pace;
+use crate::plan::Target;
+use crate::report::{Backlog, PolicyReport, StopReason};
+
+/// Addresses of a window: eight megabytes. Without an index each window reads and sorts the table once, so
+/// smaller windows dominate the run at ten million rows; larger ones cost memory.
+pub const WINDOW_ROWS: usize = 1_000_000;
+/// Rows set aside after which a policy gives up (contract, section 3).
+const MAX_FAILED_ROWS: usize = 100;
+
+/// What to do next for this policy.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Check the table.
+    Prepare,
+    /// Count the due rows: without any there is nothing to scan for.
+    Count,
+    /// Fetch the next window.
+    Window(Option<WindowMark>),
+    /// Send a batch.
+    Batch(Slice),
+}
+
+/// The seeds of one batch.
+///
+/// # Invariant
+/// `seeds.len() <= max_rows`: a batch has room for all its seeds, so none is forgotten.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Slice {
+    pub(crate) seeds: Vec<RowAddress>,
+    pub(crate) max_rows: u32,
+    /// Part of a bisection: its frontier stays apart, so that one bad row does not spoil full batches again.
+    narrowed: bool,
+    /// These rows refused once already: the next refusal sets them aside.
+    last_try: bool,
+}
+
+/// What the policy wants.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// This.
+    Step(Step),
+    /// Nothing before this monotonic instant.
+    NotBefore(Duration),
+    /// Nothing until a step in flight comes back.
+    Busy,
+    /// Nothing more.
+    Ended,
+}
+
+/// What the caller has to tell about a failed step.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It will be tried again.
+    Retry,
+    /// A row was set aside.
+    SetAside,
+    /// The policy gives up.
+    GiveUp,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Scan {
+    From(Option<WindowMark>),
+    Running,
+    Exhausted,
+}
+
+/// One policy's progress.
+#[derive(Debug)]
+pub(crate) struct Drain<'a> {
+    target: &'a Target,
+    lock_timeout: Duration,
+    pace: Pace,
+    prepared: bool,
+    counted: bool,
+    scan: Scan,
+    in_flight: usize,
+    not_before: Duration,
+    window: std::vec::IntoIter<RowAddress>,
+    frontier: VecDeque<RowAddress>,
+    slices: Vec<Slice>,
+    aside: HashSet<RowAddress>,
+    pass_deleted: u64,
+    pass_held: u64,
+    waited_for_held: bool,
+    deleted: u64,
+    batches: u64,
+    skipped: u64,
+    error: Option<String>,
+    fatal: bool,
+    ended: Option<StopReason>,
+    announced: bool,
+    backlog: Option<Backlog>,
+}
+
+impl<'a> Drain<'a> {
+    pub(crate) fn new(target: &'a Target, batch_size: u32, lock_timeout: Duration) -> Self {
+        Self {
+            target,
+            lock_timeout,
+            pace: Pace::new(batch_size),
+            prepared: false,
+            counted: false,
+            scan: Scan::From(None),
+            in_flight: 0,
+            not_before: Duration::ZERO,
+            window: Vec::new().into_iter(),
+            frontier: VecDeque::new(),
+            slices: Vec::new(),
+            aside: HashSet::new(),
+            pass_deleted: 0,
+            pass_held: 0,
+            waited_for_held: false,
+            deleted: 0,
+            batches: 0,
+            skipped: 0,
+            error: None,
+            fatal: false,
+            ended: None,
+            announced: false,
+            backlog: None,
+        }
+    }
+
+    pub(crate) fn target(&self) -> &'a Target {
+        self.target
+    }
+
+    /// Rows set aside so far.
+    pub(crate) fn aside(&self) -> usize {
+        self.aside.len()
+    }
+
+    /// What has failed so far.
+    pub(crate) fn error(&self) -> Option<&str> {
+        self.error.as_deref()
+    }
+
+    /// Batches that deleted something so far.
+    pub(crate) fn batches(&self) -> u64 {
+        self.batches
+    }
+
+    /// Whether the backlog is still to be counted, and can be.
+    pub(crate) fn wants_backlog(&self) -> bool {
+        self.backlog.is_none() && !self.fatal
+    }
+
+    /// Whether nothing deletable can be left, so that all that is due is blocked.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.stop_reason() == StopReason::Drained
+    }
+
+    pub(crate) fn set_backlog(&mut self, backlog: Backlog) {
+        self.backlog = Some(backlog);
+    }
+
+    /// Ends the policy normally, if it has not ended already. Steps in flight still report.
+    pub(crate) fn stop(&mut self, reason: StopReason) {
+        self.ended.get_or_insert(reason);
+    }
+
+    /// True once: when the policy has ended and nothing of it is in flight any more.
+    pub(crate) fn take_ended(&mut self) -> bool {
+        let ended = self.ended.is_some() && self.in_flight == 0 && !self.announced;
+        self.announced |= ended;
+        ended
+    }
+
+    /// The next step, to be started at once by the caller.
+    pub(crate) fn next(&mut self, now: Duration) -> Next {
+        loop {
+            if self.ended.is_some() {
+                return if self.in_flight == 0 { Next::Ended } else { Next::Busy };
+            }
+            if now < self.not_before {
+                return Next::NotBefore(self.not_before);
+            }
+            if let Some(slice) = self.next_slice() {
+                self.in_flight += 1;
+                return Next::Step(Step::Batch(slice));
+            }
+            // Scans run alone: what is in flight may still add to the frontier.
+            if self.in_flight > 0 {
+                return Next::Busy;
+            }
+            if let Some(step) = self.next_scan() {
+                self.in_flight += 1;
+                return Next::Step(step);
+            }
+            self.end_pass(now);
+        }
+    }
+
+    fn next_slice(&mut self) -> Option<Slice> {
+        if let Some(slice) = self.slices.pop() {
+            return Some(slice);
+        }
+        let wanted = self.pace.seeds();
+        let mut seeds = Vec::new();
+        while seeds.len() < wanted {
+            let Some(seed) = self.frontier.pop_front().or_else(|| self.window.next()) else {
+                break;
+            };
+            if !self.aside.contains(&seed) {
+                seeds.push(seed);
+            }
+        }
+        (!seeds.is_empty()).then(|| Slice {
+            seeds,
+            max_rows: self.pace.rows(),
+            narrowed: false,
+            last_try: false,
+        })
+    }
+
+    fn next_scan(&mut self) -> Option<Step> {
+        if !self.prepared {
+            return Some(Step::Prepare);
+        }
+        // Where every due row is free, the window itself shows whether there is one. Under the leaf rule
+        // an empty window may still leave blocked rows, and one plain count is the cheapest look.
+        if !self.counted && self.target.policy.parent_column.is_some() {
+            return Some(Step::Count);
+        }
+        match self.scan {
+            Scan::From(after) => {
+                self.scan = Scan::Running;
+                Some(Step::Window(after))
+            }
+            Scan::Running | Scan::Exhausted => None,
+        }
+    }
+
+    fn end_pass(&mut self, now: Duration) {
+        if self.pass_deleted == 0 {
+            if self.pass_held == 0 {
+                return self.stop(StopReason::Drained);
+            }
+            if self.waited_for_held {
+                self.skipped = self.pass_held;
+                return self.stop(StopReason::RowsHeld);
+            }
+            self.waited_for_held = true;
+            self.not_before = now + self.lock_timeout;
+        } else {
+            self.waited_for_held = false;
+        }
+        self.pass_deleted = 0;
+        self.pass_held = 0;
+        self.scan = Scan::From(None);
+    }
+
+    pub(crate) fn prepared(&mut self) {
+        self.in_flight -= 1;
+        self.prepared = true;
+    }
+
+    pub(crate) fn counted(&mut self, due: Backlog) {
+        self.in_flight -= 1;
+        self.counted = true;
+        if due.pending == 0 {
+            self.backlog = Some(due);
+            self.stop(StopReason::Drained);
+        }
+    }
+
+    pub(crate) fn scanned(&mut self, after: Option<WindowMark>, window: Window) {
+        self.in_flight -= 1;
+        // Every due row is a leaf where there is no leaf rule: an empty table is known without another scan.
+        let nothing_due =
+            window.rows.is_empty() && after.is_none() && self.target.policy.parent_column.is_none();
+        self.backlog = nothing_due.then(Backlog::default);
+        self.scan = window.next.map_or(Scan::Exhausted, |mark| Scan::From(Some(mark)));
+        self.window = window.rows.into_iter();
+    }
+
+    pub(crate) fn deleted(&mut self, slice: &Slice, done: BatchDone) {
+        self.in_flight -= 1;
+        self.deleted += done.deleted;
+        self.batches += u64::from(done.deleted > 0);
+        self.pass_deleted += done.deleted;
+        self.pass_held += done.held;
+        if !slice.narrowed {
+            self.pace.succeeded(slice.seeds.len(), done.deleted);
+        }
+        let (again, fresh): (Vec<_>, Vec<_>) =
+            done.stayed.into_iter().partition(|row| slice.last_try && slice.seeds.contains(row));
+        for row in again {
+            self.set_aside(
+                row,
+                "the row stays although its delete raised nothing (row security or a trigger)",
+            );
+        }
+        if !fresh.is_empty() {
+            self.push_last_try(fresh);
+        }
+        if !done.frontier.is_empty() {
+            if slice.narrowed {
+                let max_rows = (slice.max_rows * 2).min(self.pace.rows());
+                self.push_parts(done.frontier, max_rows, max_rows < self.pace.rows(), false);
+            } else {
+                self.frontier.extend(done.frontier);
+            }
+        }
+    }
+
+    /// A step was not sent, or was ended by the run's own bounds: the policy stops anyway.
+    pub(crate) fn not_sent(&mut self) {
+        self.in_flight -= 1;
+    }
+
+    /// A batch failed: decides what becomes of its rows.
+    pub(crate) fn batch_failed(&mut self, mut slice: Slice, failure: &Failure, now: Duration) -> Verdict {
+        self.in_flight -= 1;
+        match failure.kind {
+            FailureKind::Row => return self.bisect(slice, failure),
+            FailureKind::Timeout => {
+                let wait = self.pace.timed_out();
+                slice.max_rows = self.pace.rows().min(slice.max_rows);
+                self.push_parts(slice.seeds, slice.max_rows, slice.narrowed, slice.last_try);
+                return self.wait_or_give_up(wait, failure, now);
+            }
+            FailureKind::Transient => self.slices.push(slice),
+            FailureKind::Fatal => {}
+        }
+        self.scan_verdict(failure, now)
+    }
+
+    /// A window could not be fetched.
+    pub(crate) fn window_failed(
+        &mut self,
+        after: Option<WindowMark>,
+        failure: &Failure,
+        now: Duration,
+    ) -> Verdict {
+        self.scan = Scan::From(after);
+        self.scan_failed(failure, now)
+    }
+
+    /// A scan (or the preparation) failed.
+    pub(crate) fn scan_failed(&mut self, failure: &Failure, now: Duration) -> Verdict {
+        self.in_flight -= 1;
+        self.scan_verdict(failure, now)
+    }
+
+    fn scan_verdict(&mut self, failure: &Failure, now: Duration) -> Verdict {
+        let wait = match failure.kind {
+            FailureKind::Transient | FailureKind::Timeout => self.pace.failed(),
+            FailureKind::Row | FailureKind::Fatal => None,
+        };
+        self.wait_or_give_up(wait, failure, now)
+    }
+
+    fn wait_or_give_up(&mut self, wait: Option<Duration>, failure: &Failure, now: Duration) -> Verdict {
+        self.fatal = failure.kind == FailureKind::Fatal;
+        if let Some(wait) = wait {
+            self.not_before = now + wait;
+            return Verdict::Retry;
+        }
+        self.give_up(&failure.sentence)
+    }
+
+    fn give_up(&mut self, sentence: &str) -> Verdict {
+        self.error = Some(sentence.to_owned());
+        self.ended = Some(StopReason::Error);
+        Verdict::GiveUp
+    }
+
+    /// Narrows a refused batch down: fewer seeds, then fewer ancestors, then one more try of the one row left
+    /// with a fresh snapshot (the refusal may have been a race), then that row is set aside.
+    fn bisect(&mut self, mut slice: Slice, failure: &Failure) -> Verdict {
+        if slice.seeds.len() > 1 {
+            let upper = slice.seeds.split_off(slice.seeds.len() / 2);
+            self.slices.push(Slice { seeds: upper, narrowed: true, ..slice });
+            self.slices.push(Slice { narrowed: true, ..slice });
+        } else if slice.max_rows > 1 {
+            self.slices.push(Slice { max_rows: slice.max_rows / 2, narrowed: true, ..slice });
+        } else if !slice.last_try {
+            self.push_last_try(slice.seeds);
+        } else if let Some(row) = slice.seeds.first() {
+            return self.set_aside(*row, &failure.sentence);
+        }
+        Verdict::Retry
+    }
+
+    fn set_aside(&mut self, row: RowAddress, sentence: &str) -> Verdict {
+        self.aside.insert(row);
+        let rows = self.aside.len();
+        if rows >= MAX_FAILED_ROWS {
+            return self.give_up(&format!("{rows} rows could not be deleted, no more are tried: {sentence}"));
+        }
+        let plural = if rows == 1 { "row" } else { "rows" };
+        self.error = Some(format!("{rows} {plural} could not be deleted: {sentence}"));
+        Verdict::SetAside
+    }
+
+    /// One row at a time from here on, so that the one that refuses is known.
+    fn push_last_try(&mut self, rows: Vec<RowAddress>) {
+        self.push_parts(rows, 1, true, true);
+    }
+
+    fn push_parts(&mut self, seeds: Vec<RowAddress>, max_rows: u32, narrowed: bool, last_try: bool) {
+        for part in seeds.chunks(max_rows as usize).rev() {
+            self.slices.push(Slice { seeds: part.to_vec(), max_rows, narrowed, last_try });
+        }
+    }
+
+    fn stop_reason(&self) -> StopReason {
+        if self.error.is_some() { StopReason::Error } else { self.ended.unwrap_or(StopReason::Drained) }
+    }
+
+    pub(crate) fn into_report(self) -> PolicyReport {
+        PolicyReport {
+            policy: self.target.policy.name.clone(),
+            table: self.target.policy.table.clone(),
+            cutoff: self.target.cutoff,
+            deleted: self.deleted,
+            batches: self.batches,
+            skipped: self.skipped,
+            failed_rows: self.aside.len() as u64,
+            stop_reason: self.stop_reason(),
+            error: self.error,
+            backlog: self.backlog,
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What a failed statement means, by SQLSTATE: the one table.
+
+use retention_domain::{Failure, FailureKind};
+use sqlx::Error;
+
+/// What the loop shall do about this SQLSTATE. The codes and their names: PostgreSQL's appendix A.
+#[must_use]
+pub fn classify_sqlstate(code: &str) -> FailureKind {
+    match code {
+        // query_canceled: by statement_timeout, or by ourselves when the grace period is over.
+        "57014" => FailureKind::Timeout,
+        // serialization_failure, deadlock_detected, lock_not_available, object_in_use,
+        // in_failed_sql_transaction, idle_in_transaction_session_timeout, transaction_timeout.
+        "40001" | "40P01" | "55P03" | "55006" | "25P02" | "25P03" | "25P04" => FailureKind::Transient,
+        // A foreign key from elsewhere, any other constraint, and whatever a trigger raises. 23001 is what
+        // PostgreSQL 18 says where earlier versions say 23503 (ON DELETE RESTRICT).
+        code if ["22", "23", "27", "2F", "38", "39", "44", "P0"].contains(&class(code)) => FailureKind::Row,
+        // connection_exception, transaction_rollback, insufficient_resources, operator_intervention,
+        // system_error.
+        code if ["08", "40", "53", "57", "58"].contains(&class(code)) => FailureKind::Transient,
+        // Missing tables and rights, a read-only server, a published table without identity, and all the rest:
+        // nothing a retry could mend.
+        _ => FailureKind::Fatal,
+    }
+}
+
+fn class(code: &str) -> &str {
+    code.get(..2).unwrap_or(code)
+}
+
+/// The failure of `attempt` (such as "deleting a batch"), in a sentence that holds no value of a row: messages
+/// that triggers and data errors bring are left out, and so is every DETAIL.
+#[must_use]
+pub fn failure(attempt: &str, error: &Error) -> Failure {
+    let Error::Database(database) = error else {
+        return without_code(attempt, error);
+    };
+    let code = database.code().unwrap_or_default();
+    let kind = classify_sqlstate(&code);
+    let what = match (database.constraint(), database.table(), class(&code)) {
+        (Some(constraint), Some(table), "23") => {
+            format!("constraint {constraint} on table {table} forbids it")
+        }
+        (_, _, "22" | "23" | "27" | "2F" | "38" | "39" | "44" | "P0") => {
+            "a trigger or constraint raised".to_owned()
+        }
+        // Identifiers only: "permission denied for table …", "relation … does not exist".
+        _ => database.message().to_owned(),
+    };
+    Failure::new(kind, format!("{attempt}: {what} (SQLSTATE {code})"))
+}
+
+fn without_code(attempt: &str, error: &Error) -> Failure {
+    let (kind, what) = match error {
+        Error::Io(io) => (FailureKind::Transient, format!("the connection failed: {}", io.kind())),
+        Error::PoolTimedOut => (FailureKind::Transient, "no connection could be had in time".to_owned()),
+        Error::Tls(_) => (FailureKind::Transient, "the TLS connection could not be made".to_owned()),
+        Error::Protocol(_) => (FailureKind::Transient, "the server broke the protocol".to_owned()),
+        Error::PoolClosed | Error::WorkerCrashed => {
+            (FailureKind::Transient, "the connection was closed".to_owned())
+        }
+        Error::ColumnDecode { index, .. } => {
+            (FailureKind::Fatal, format!("column {index} could not be read"))
+        }
+        _ => (FailureKind::Fatal, "the answer could not be read".to_owned()),
+    };
+    Failure::new(kind, format!("{attempt}: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::statement_timeout("57014", FailureKind::Timeout)]
+    #[case::deadlock("40P01", FailureKind::Transient)]
+    #[case::serialization("40001", FailureKind::Transient)]
+    #[case::lock_timeout("55P03", FailureKind::Transient)]
+    #[case::admin_shutdown("57P01", FailureKind::Transient)]
+    #[case::crash_shutdown("57P02", FailureKind::Transient)]
+    #[case::cannot_connect_now("57P03", FailureKind::Transient)]
+    #[case::connection_failure("08006", FailureKind::Transient)]
+    #[case::too_many_connections("53300", FailureKind::Transient)]
+    #[case::disk_full("53100", FailureKind::Transient)]
+    #[case::foreign_key_to_17("23503", FailureKind::Row)]
+    #[case::foreign_key_18("23001", FailureKind::Row)]
+    #[case::raise_exception("P0001", FailureKind::Row)]
+    #[case::division_by_zero_in_a_trigger("22012", FailureKind::Row)]
+    #[case::undefined_table("42P01", FailureKind::Fatal)]
+    #[case::undefined_column("42703", FailureKind::Fatal)]
+    #[case::no_right("42501", FailureKind::Fatal)]
+    #[case::read_only("25006", FailureKind::Fatal)]
+    #[case::no_replica_identity("55000", FailureKind::Fatal)]
+    #[case::wrong_password("28P01", FailureKind::Fatal)]
+    #[case::no_such_database("3D000", FailureKind::Fatal)]
+    #[case::unknown("XX999", FailureKind::Fatal)]
+    #[case::empty("", FailureKind::Fatal)]
+    fn every_code_has_its_kind(#[case] code: &str, #[case] kind: FailureKind) {
+        assert_eq!(classify_sqlstate(code), kind);
+    }
+
+    #[test]
+    fn errors_without_a_code_are_transient_when_the_connection_is_at_fault() {
+        let lost = Error::Io(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
+        let failure = failure("deleting a batch", &lost);
+        assert_eq!(failure.kind, FailureKind::Transient);
+        assert_eq!(failure.sentence, "deleting a batch: the connection failed: connection reset");
+    }
+}

@@ -1,0 +1,15 @@
+//! How rows go: SQL built from a policy, executed on PostgreSQL 15 to 18.
+//!
+//! This crate never decides which rows may go (`retention-domain` does) and never runs DDL or VACUUM.
+
+mod address;
+mod connect;
+pub mod entities;
+mod error;
+mod session;
+pub mod sql;
+mod store;
+
+pub use connect::{APPLICATION_NAME, Database};
+pub use error::{classify_sqlstate, failure};
+pub use store::PgRetentionStore;

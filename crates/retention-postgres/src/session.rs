@@ -1,0 +1,161 @@
+//! One transaction on one connection, with bounds on the server and on our side.
+//!
+//! A connection goes back to the pool only after its transaction has ended in good order. In every other case (an
+//! error, a future that is dropped, a server that does not answer) it is closed: nothing is ever left inside a
+//! transaction, and no later statement meets the remains of an earlier one.
+
+use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use sea_orm::Statement;
+use sea_query_sqlx::SqlxValues;
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, Executor, Postgres, Row};
+
+use crate::connect::Database;
+
+/// What a transaction is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A scan: read-only, with memory for one sort of a window.
+    Read,
+    /// A batch: planned for a handful of rows found by address and index, whatever the statistics say.
+    Delete,
+}
+
+/// Bounds the server keeps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// For each statement; at least one millisecond.
+    pub(crate) statement: Duration,
+    /// For each wait on a lock; at least one millisecond.
+    pub(crate) lock: Duration,
+}
+
+/// Process ids of the server's sessions that run a transaction for us at the moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InFlight(Arc<Mutex<HashMap<i32, Purpose>>>);
+
+/// An open transaction. Dropped without [`Session::commit`], it closes its connection.
+pub(crate) struct Session {
+    connection: Option<PoolConnection<Postgres>>,
+    pid: i32,
+    in_flight: InFlight,
+}
+
+impl InFlight {
+    /// The sessions in flight for this purpose.
+    pub(crate) fn pids(&self, purpose: Purpose) -> Vec<i32> {
+        let in_flight = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        in_flight.iter().filter(|(_, of)| **of == purpose).map(|(pid, _)| *pid).collect()
+    }
+}
+
+impl Bounds {
+    /// The statements that open a transaction, as one round trip.
+    fn opening(self, purpose: Purpose) -> String {
+        // PostgreSQL takes 0 for "no limit" and knows no limit above about 24.8 days.
+        let millis = |bound: Duration| bound.as_millis().clamp(1, 2_000_000_000);
+        let (statement, lock) = (millis(self.statement), millis(self.lock));
+        let purpose = match purpose {
+            Purpose::Read => " READ ONLY; SET LOCAL work_mem = '64MB'",
+            // Every step finds its rows by ctid or through an index. A plan by statistics may flip to reading the
+            // whole table once per batch (hash or merge joins over a sequential scan).
+            Purpose::Delete => {
+                "; SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; \
+                 SET LOCAL enable_nestloop = on; SET LOCAL enable_indexscan = on; SET LOCAL enable_tidscan = on"
+            }
+        };
+        format!(
+            "BEGIN ISOLATION LEVEL READ COMMITTED{purpose}; SET LOCAL jit = off; \
+             SET LOCAL statement_timeout = {statement}; SET LOCAL lock_timeout = {lock}; \
+             SET LOCAL idle_in_transaction_session_timeout = '1min'; SELECT pg_catalog.pg_backend_pid()"
+        )
+    }
+}
+
+impl Session {
+    /// Opens a transaction on a connection of the pool.
+    pub(crate) async fn begin(
+        database: &Database,
+        in_flight: &InFlight,
+        purpose: Purpose,
+        bounds: Bounds,
+    ) -> Result<Self, sqlx::Error> {
+        let connection = match database.pool().acquire().await {
+            Ok(connection) => connection,
+            Err(error) => return Err(database.why_unreachable(error).await),
+        };
+        let mut session = Self { connection: Some(connection), pid: 0, in_flight: in_flight.clone() };
+        let opened = session.fetch_one(sqlx::raw_sql(AssertSqlSafe(bounds.opening(purpose)))).await?;
+        session.pid = opened.try_get(0)?;
+        in_flight.0.lock().unwrap_or_else(PoisonError::into_inner).insert(session.pid, purpose);
+        Ok(session)
+    }
+
+    /// Ends the transaction; only then does the connection go back to the pool.
+    pub(crate) async fn commit(mut self) -> Result<(), sqlx::Error> {
+        self.execute(sqlx::raw_sql("COMMIT")).await?;
+        self.forget_pid();
+        drop(self.connection.take());
+        Ok(())
+    }
+
+    fn forget_pid(&self) {
+        self.in_flight.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.pid);
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.forget_pid();
+        if let Some(connection) = self.connection.take() {
+            // Closes the socket; the server rolls back.
+            drop(connection.detach());
+        }
+    }
+}
+
+impl Deref for Session {
+    type Target = PoolConnection<Postgres>;
+
+    #[expect(clippy::expect_used, reason = "taken only by commit, which consumes the session, and by drop")]
+    fn deref(&self) -> &Self::Target {
+        self.connection.as_ref().expect("an open session has its connection")
+    }
+}
+
+impl DerefMut for Session {
+    #[expect(clippy::expect_used, reason = "taken only by commit, which consumes the session, and by drop")]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        self.connection.as_mut().expect("an open session has its connection")
+    }
+}
+
+/// A statement with its values bound, unnamed: named prepared statements break behind a transaction pooler.
+pub(crate) fn query(statement: Statement) -> Query<'static, Postgres, PgArguments> {
+    let arguments: PgArguments = match statement.values {
+        Some(values) => sqlx::IntoArguments::into_arguments(SqlxValues(values)),
+        None => PgArguments::default(),
+    };
+    sqlx::query_with(AssertSqlSafe(statement.sql), arguments).persistent(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_whole_milliseconds_and_never_zero() {
+        let bounds = Bounds { statement: Duration::from_micros(400), lock: Duration::from_secs(2) };
+        let opening = bounds.opening(Purpose::Delete);
+        assert!(opening.contains("statement_timeout = 1;"), "{opening}");
+        assert!(opening.contains("lock_timeout = 2000;"), "{opening}");
+        let century = Bounds { statement: Duration::from_secs(36_500 * 86_400), ..bounds };
+        assert!(century.opening(Purpose::Read).contains("statement_timeout = 2000000000;"));
+    }
+}

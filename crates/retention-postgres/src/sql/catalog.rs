@@ -1,0 +1,26 @@
+//! What the catalogue says about a policy's table.
+
+use retention_domain::TableName;
+use sea_orm::Statement;
+
+use super::Sql;
+
+/// Kind of the relation (`relkind`) and its columns with their types, domains resolved to their base type: columns
+/// `kind`, `column_name` (NULL when the table has no column), `type_name`, `type_category`, all text. No row when
+/// there is no such relation.
+#[must_use]
+pub fn columns(table: &TableName) -> Statement {
+    let mut sql = Sql::default();
+    let (schema, name) = (sql.bind(table.schema.clone()), sql.bind(table.name.clone()));
+    sql.finish(format!(
+        "SELECT class.relkind::text AS kind, attribute.attname::text AS column_name,\n\
+         \x20 format_type(coalesce(nullif(base.typbasetype, 0), base.oid), NULL) AS type_name,\n\
+         \x20 base.typcategory::text AS type_category\n\
+         FROM pg_catalog.pg_class AS class\n\
+         JOIN pg_catalog.pg_namespace AS namespace ON namespace.oid = class.relnamespace\n\
+         LEFT JOIN pg_catalog.pg_attribute AS attribute\n\
+         \x20 ON attribute.attrelid = class.oid AND attribute.attnum > 0 AND NOT attribute.attisdropped\n\
+         LEFT JOIN pg_catalog.pg_type AS base ON base.oid = attribute.atttypid\n\
+         WHERE namespace.nspname = {schema} AND class.relname = {name}"
+    ))
+}

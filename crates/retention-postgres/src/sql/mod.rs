@@ -1,0 +1,50 @@
+//! Statements, built from a policy. Pure: identifiers are always quoted, values always bound; nothing of a policy
+//! or of a row is spliced into the text. Each statement has a snapshot under `snapshots/`, text and values apart.
+
+mod backlog;
+mod catalog;
+mod count;
+mod delete_batch;
+mod predicate;
+mod window;
+
+pub use backlog::{backlog, backlog_flat};
+pub use catalog::columns;
+pub use count::{count_due, preview_extras};
+pub use delete_batch::delete_batch;
+pub use window::window;
+
+use retention_domain::TableName;
+use sea_orm::sea_query::Value;
+use sea_orm::{DbBackend, Statement};
+
+/// A statement under construction: text, and the values bound so far.
+#[derive(Debug, Default)]
+struct Sql {
+    values: Vec<Value>,
+}
+
+impl Sql {
+    /// Binds a value; returns its placeholder.
+    fn bind(&mut self, value: impl Into<Value>) -> String {
+        self.values.push(value.into());
+        format!("${}", self.values.len())
+    }
+
+    fn finish(self, text: String) -> Statement {
+        Statement::from_sql_and_values(DbBackend::Postgres, text, self.values)
+    }
+}
+
+/// A quoted identifier.
+fn ident(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A quoted, schema-qualified table. `ONLY`: a policy speaks of its own table, never of tables that inherit from it.
+fn table(name: &TableName) -> String {
+    format!("ONLY {}.{}", ident(&name.schema), ident(&name.name))
+}
+
+#[cfg(test)]
+mod tests;

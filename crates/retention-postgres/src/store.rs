@@ -1,0 +1,322 @@
+//! [`RetentionStore`] on PostgreSQL.
+
+use std::future::Future;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use futures_util::TryStreamExt;
+use retention_domain::plan::Target;
+use retention_domain::ports::RetentionStore;
+use retention_domain::{
+    Backlog, BatchDone, BatchRequest, Failure, FailureKind, Preview, RowAddress, Window, WindowMark,
+};
+use sea_orm::Statement;
+use sqlx::postgres::PgRow;
+use sqlx::{Executor, Row};
+use tokio_util::sync::CancellationToken;
+
+use crate::address::{from_wire, parse_tid_list};
+use crate::connect::{ACQUIRE_TIMEOUT, Database};
+use crate::error::failure;
+use crate::session::{Bounds, InFlight, Purpose, Session, query};
+use crate::sql;
+
+/// How much longer than the server's own bound we wait for its answer: beyond this it is taken for dead, so that a
+/// server that vanished without closing cannot hold a run for ever.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The rows of a PostgreSQL database.
+#[derive(Clone, Debug)]
+pub struct PgRetentionStore {
+    database: Database,
+    lock_timeout: Duration,
+    in_flight: InFlight,
+    abandoned: CancellationToken,
+}
+
+impl PgRetentionStore {
+    /// A store over this database; waits on locks for at most `lock_timeout`.
+    #[must_use]
+    pub fn new(database: Database, lock_timeout: Duration) -> Self {
+        Self { database, lock_timeout, in_flight: InFlight::default(), abandoned: CancellationToken::new() }
+    }
+
+    /// The database.
+    #[must_use]
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Cancels the scans in flight: nothing is lost with them.
+    pub async fn cancel_scans(&self) {
+        self.cancel(Purpose::Read).await;
+    }
+
+    /// Cancels the batches in flight: each fails with `query_canceled` and has deleted nothing.
+    pub async fn cancel_batches(&self) {
+        self.cancel(Purpose::Delete).await;
+    }
+
+    /// Gives up on everything in flight and to come: connections are closed without waiting for the server.
+    pub fn abandon(&self) {
+        self.abandoned.cancel();
+    }
+
+    async fn cancel(&self, purpose: Purpose) {
+        for pid in self.in_flight.pids(purpose) {
+            let cancel = sqlx::query("SELECT pg_catalog.pg_cancel_backend($1)").bind(pid).persistent(false);
+            let _ = tokio::time::timeout(Duration::from_secs(1), self.database.pool().execute(cancel)).await;
+        }
+    }
+
+    /// Runs `work` in a transaction of its own. Whatever goes wrong, the connection is not reused.
+    async fn transaction<T, F, W>(
+        &self,
+        attempt: &str,
+        purpose: Purpose,
+        limit: Duration,
+        work: W,
+    ) -> Result<T, Failure>
+    where
+        W: FnOnce(Session) -> F + Send,
+        F: Future<Output = Result<(Session, T), sqlx::Error>> + Send,
+    {
+        let bounds = Bounds { statement: limit, lock: self.lock_timeout.min(limit) };
+        let whole = async {
+            let session = Session::begin(&self.database, &self.in_flight, purpose, bounds).await?;
+            let (session, done) = work(session).await?;
+            session.commit().await?;
+            Ok(done)
+        };
+        let given_up = |what: &str| Err(Failure::new(FailureKind::Transient, format!("{attempt}: {what}")));
+        // Dropping `whole` closes its connection, wherever it stands.
+        tokio::select! {
+            result = whole => result.map_err(|error| failure(attempt, &error)),
+            () = tokio::time::sleep(limit + ACQUIRE_TIMEOUT * 2 + PATIENCE) => given_up("the server does not answer"),
+            () = self.abandoned.cancelled() => given_up("given up, the process ends"),
+        }
+    }
+
+    async fn fetch_one(
+        &self,
+        attempt: &str,
+        purpose: Purpose,
+        limit: Duration,
+        statement: Statement,
+    ) -> Result<PgRow, Failure> {
+        self.transaction(attempt, purpose, limit, async |mut session| {
+            let row = query(statement).fetch_one(&mut **session).await?;
+            Ok((session, row))
+        })
+        .await
+    }
+}
+
+fn count(row: &PgRow, column: &str) -> Result<u64, sqlx::Error> {
+    row.try_get::<i64, _>(column).map(|count| u64::try_from(count).unwrap_or_default())
+}
+
+fn address(row: &PgRow) -> Result<RowAddress, sqlx::Error> {
+    from_wire(row.try_get("address")?).ok_or_else(|| sqlx::Error::ColumnNotFound("address".to_owned()))
+}
+
+fn addresses(row: &PgRow, column: &str) -> Result<Vec<RowAddress>, sqlx::Error> {
+    let text: &str = row.try_get(column)?;
+    parse_tid_list(text).ok_or_else(|| sqlx::Error::ColumnNotFound(column.to_owned()))
+}
+
+fn attempt(what: &str, target: &Target) -> String {
+    format!("{what} {}", target.policy.table)
+}
+
+fn read<T>(attempt: &str, read: impl FnOnce() -> Result<T, sqlx::Error>) -> Result<T, Failure> {
+    read().map_err(|error| failure(attempt, &error))
+}
+
+impl RetentionStore for PgRetentionStore {
+    async fn now(&self) -> Result<DateTime<Utc>, Failure> {
+        let attempt = "asking the database for its clock";
+        let statement = Statement::from_string(
+            sea_orm::DbBackend::Postgres,
+            "SELECT pg_catalog.clock_timestamp() AS now",
+        );
+        let row = self.fetch_one(attempt, Purpose::Read, ACQUIRE_TIMEOUT, statement).await?;
+        read(attempt, || row.try_get("now"))
+    }
+
+    async fn prepare(&self, target: &Target, limit: Duration) -> Result<(), Failure> {
+        let attempt = attempt("examining", target);
+        let statement = sql::columns(&target.policy.table);
+        let rows = self
+            .transaction(&attempt, Purpose::Read, limit, async |mut session| {
+                let rows = query(statement).fetch_all(&mut **session).await?;
+                Ok((session, rows))
+            })
+            .await?;
+        let columns = read(&attempt, || rows.iter().map(catalogue::Column::read).collect())?;
+        catalogue::check(target, columns)
+            .map_err(|what| Failure::new(FailureKind::Fatal, format!("{attempt}: {what}")))
+    }
+
+    async fn count_due(&self, target: &Target, limit: Duration) -> Result<Backlog, Failure> {
+        let attempt = attempt("counting due rows of", target);
+        let row = self.fetch_one(&attempt, Purpose::Read, limit, sql::count_due(target)).await?;
+        read(&attempt, || {
+            Ok(Backlog {
+                pending: count(&row, "due")?,
+                oldest_pending: row.try_get("oldest")?,
+                ..Backlog::default()
+            })
+        })
+    }
+
+    async fn window(
+        &self,
+        target: &Target,
+        after: Option<WindowMark>,
+        max_rows: usize,
+        limit: Duration,
+    ) -> Result<Window, Failure> {
+        let statement = sql::window(target, after, max_rows);
+        self.transaction(
+            &attempt("looking for due rows of", target),
+            Purpose::Read,
+            limit,
+            async |mut session| {
+                let mut rows = Vec::new();
+                let mut last: Option<PgRow> = None;
+                {
+                    let mut found = query(statement).fetch(&mut **session);
+                    while let Some(row) = found.try_next().await? {
+                        rows.push(address(&row)?);
+                        last = Some(row);
+                    }
+                }
+                let next = match (last, rows.last()) {
+                    (Some(row), Some(address)) if rows.len() >= max_rows => {
+                        Some(WindowMark { age: row.try_get("age")?, address: *address })
+                    }
+                    _ => None,
+                };
+                Ok((session, Window { rows, next }))
+            },
+        )
+        .await
+    }
+
+    async fn delete_batch(&self, target: &Target, request: &BatchRequest) -> Result<BatchDone, Failure> {
+        let attempt = attempt("deleting a batch from", target);
+        let statement = sql::delete_batch(target, request);
+        // Read before the commit: an answer that cannot be understood must not be committed.
+        self.transaction(&attempt, Purpose::Delete, request.limit, async |mut session| {
+            let row = query(statement).fetch_one(&mut **session).await?;
+            let done = BatchDone {
+                deleted: count(&row, "deleted")?,
+                held: count(&row, "held")?,
+                stayed: addresses(&row, "stayed")?,
+                frontier: addresses(&row, "frontier")?,
+            };
+            Ok((session, done))
+        })
+        .await
+    }
+
+    async fn backlog(&self, target: &Target, limit: Duration) -> Result<Backlog, Failure> {
+        let attempt = attempt("counting the backlog of", target);
+        let row = self.fetch_one(&attempt, Purpose::Read, limit, sql::backlog(target)).await?;
+        read(&attempt, || {
+            Ok(Backlog {
+                pending: count(&row, "pending")?,
+                blocked: count(&row, "blocked")?,
+                oldest_pending: row.try_get("oldest_pending")?,
+                oldest_blocked: row.try_get("oldest_blocked")?,
+            })
+        })
+    }
+
+    async fn preview(&self, target: &Target, limit: Duration) -> Result<Preview, Failure> {
+        self.prepare(target, limit).await?;
+        let backlog = self.backlog(target, limit).await?;
+        let attempt = attempt("counting rows that stay in", target);
+        let row = self.fetch_one(&attempt, Purpose::Read, limit, sql::preview_extras(target)).await?;
+        read(&attempt, || {
+            Ok(Preview {
+                due: backlog.total(),
+                deletable: backlog.pending,
+                blocked: backlog.blocked,
+                undated: count(&row, "undated")?,
+                unknown_status: count(&row, "unknown_status")?,
+                oldest: backlog.oldest(),
+            })
+        })
+    }
+}
+
+mod catalogue {
+    //! Whether a table is what a policy takes it for.
+
+    use retention_domain::plan::Target;
+    use sqlx::Row;
+    use sqlx::postgres::PgRow;
+
+    pub(super) struct Column {
+        kind: String,
+        name: Option<String>,
+        type_name: Option<String>,
+        category: Option<String>,
+    }
+
+    impl Column {
+        pub(super) fn read(row: &PgRow) -> Result<Self, sqlx::Error> {
+            Ok(Self {
+                kind: row.try_get("kind")?,
+                name: row.try_get("column_name")?,
+                type_name: row.try_get("type_name")?,
+                category: row.try_get("type_category")?,
+            })
+        }
+    }
+
+    /// # Errors
+    /// A sentence when the table or a column is missing, is of a kind whose rows have no address of their own, or
+    /// is dated by something else than a point in time: what such a column means depends on the session's zone.
+    pub(super) fn check(target: &Target, columns: Vec<Column>) -> Result<(), String> {
+        let policy = &target.policy;
+        match columns.first().map(|column| column.kind.as_str()) {
+            Some("r") => {}
+            Some("p") => {
+                return Err("the table is partitioned, which this version does not support".to_owned());
+            }
+            Some(_) => return Err("not a table".to_owned()),
+            None => return Err("the table does not exist (SQLSTATE 42P01)".to_owned()),
+        }
+        let find = |name: &str| {
+            let found = columns.iter().find(|column| column.name.as_deref() == Some(name));
+            found.ok_or_else(|| format!("column {name} does not exist (SQLSTATE 42703)"))
+        };
+        let age = find(&policy.age_column)?.type_name.as_deref().unwrap_or_default();
+        if age != "timestamp with time zone" {
+            return Err(format!(
+                "column {} is {age}, but must be timestamp with time zone",
+                policy.age_column
+            ));
+        }
+        let key = find(&policy.key_column)?;
+        if let Some(parent) = &policy.parent_column
+            && find(parent)?.type_name != key.type_name
+        {
+            return Err(format!("columns {parent} and {} are not of one type", policy.key_column));
+        }
+        for condition in &policy.conditions {
+            let column = find(&condition.column)?;
+            if !matches!(column.category.as_deref(), Some("S" | "E")) {
+                let type_name = column.type_name.as_deref().unwrap_or_default();
+                return Err(format!(
+                    "column {} is {type_name}, but must be text or an enum",
+                    condition.column
+                ));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+//! The composition root: the only place that knows concrete types.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use retention_domain::{RetentionPolicy, RunRefused, RunReport, RunRequest, run};
+use retention_postgres::{Database, PgRetentionStore};
+use tracing::Instrument;
+use uuid::Uuid;
+
+use crate::clock::SystemClock;
+use crate::observe::{Metrics, Observer};
+use crate::settings::Settings;
+use crate::shutdown::Shutdown;
+
+/// Everything a command works with.
+#[derive(Debug)]
+pub struct App {
+    /// The settings.
+    pub settings: Settings,
+    /// The policies, in the order of a run.
+    pub policies: Vec<RetentionPolicy>,
+    /// The rows.
+    pub store: PgRetentionStore,
+    /// The numbers.
+    pub metrics: Arc<Metrics>,
+    /// The process's clock.
+    pub clock: SystemClock,
+    /// Whether to stop.
+    pub shutdown: Shutdown,
+    observer: Observer,
+}
+
+impl App {
+    /// Puts everything together. Connects to nothing yet.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        let policies = vec![
+            RetentionPolicy::sicr(settings.sicr_retention),
+            RetentionPolicy::refresh(settings.refresh_retention),
+        ];
+        let database = Database::new(settings.database_url.connect_options(), settings.limits.concurrency);
+        let store = PgRetentionStore::new(database, settings.limits.lock_timeout);
+        let metrics = Arc::new(Metrics::new(&policies, settings.schedule.interval()));
+        let observer = Observer::new(&policies, Arc::clone(&metrics));
+        let shutdown = Shutdown::default();
+        let clock = SystemClock::new(shutdown.token());
+        Self { settings, policies, store, metrics, clock, shutdown, observer }
+    }
+
+    /// One run, bounded by the window if it closes.
+    ///
+    /// # Errors
+    /// [`RunRefused`] when it did not start.
+    pub async fn run_once(&self, window_closes_in: Option<Duration>) -> Result<RunReport, RunRefused> {
+        let mut limits = self.settings.limits;
+        limits.window_closes_in = window_closes_in;
+        let job_run_id = Uuid::now_v7().to_string();
+        let span = self.observer.run_span(&job_run_id);
+        let request = RunRequest { job_run_id, policies: self.policies.clone(), limits };
+        run(&self.store, &self.clock, &self.shutdown, &self.observer, &request).instrument(span).await
+    }
+
+    /// Writes the metrics file, if one was asked for. The run is over: a failure is told and changes nothing.
+    pub fn write_metrics(&self, path: Option<&Path>) {
+        if let Some(path) = path
+            && let Err(error) = self.metrics.write_textfile(path)
+        {
+            tracing::error!(path = %path.display(), error = %error, "metrics file not written");
+        }
+    }
+}

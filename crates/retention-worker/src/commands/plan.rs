@@ -1,0 +1,42 @@
+//! `plan`: what a run would meet. Deletes nothing, takes no row lock.
+
+use retention_domain::plan::targets;
+use retention_domain::ports::RetentionStore;
+
+use super::Exit;
+use crate::app::App;
+use crate::cli::Output;
+use crate::render::{PlanRow, plan_json, plan_text};
+
+pub(super) async fn execute(app: &App, output: Output) -> Exit {
+    let now = match app.store.now().await {
+        Ok(now) => now,
+        Err(failure) => {
+            tracing::error!(exception = %failure, "no usable database");
+            return Exit::NoDatabase;
+        }
+    };
+    let targets = match targets(&app.policies, now) {
+        Ok(targets) => targets,
+        Err(error) => {
+            tracing::error!(exception = %error, "no cutoff");
+            return Exit::Usage;
+        }
+    };
+    let limits = app.settings.limits;
+    let mut rows = Vec::new();
+    for target in targets {
+        let preview = app.store.preview(&target, limits.max_run_duration).await;
+        rows.push(PlanRow {
+            policy: target.policy.name,
+            table: target.policy.table,
+            cutoff: target.cutoff,
+            preview,
+            batch_size: limits.batch_size,
+            warnings: Vec::new(),
+        });
+    }
+    app.store.database().close().await;
+    output.print(|| plan_text(now, &rows), || plan_json(now, &rows));
+    if rows.iter().any(|row| row.preview.is_err()) { Exit::Failed } else { Exit::Done }
+}

@@ -1,0 +1,44 @@
+//! `run`: one run now, for a CronJob. Ignores window and interval, binds no port.
+
+use std::path::Path;
+
+use retention_domain::{Outcome, RunRefused};
+
+use super::Exit;
+use crate::app::App;
+use crate::cli::Output;
+use crate::render::{report_json, report_text};
+
+pub(super) async fn execute(app: &App, output: Output, metrics_file: Option<&Path>) -> Result<Exit, String> {
+    if let Some(path) = metrics_file {
+        check_metrics_file(path)?;
+    }
+    app.shutdown
+        .listen(&app.store, app.settings.shutdown_grace)
+        .map_err(|error| format!("signals cannot be listened for: {error}"))?;
+    let ended = app.run_once(None).await;
+    app.write_metrics(metrics_file);
+    app.store.database().close().await;
+    match ended {
+        Ok(report) => {
+            output.print(|| report_text(&report), || report_json(&report));
+            Ok(if report.outcome() == Outcome::Failed { Exit::Failed } else { Exit::Done })
+        }
+        Err(RunRefused::BeforeCalendar(error)) => Err(error.to_string()),
+        // The log has told why.
+        Err(RunRefused::NoStore(_) | RunRefused::ClockSkew { .. }) => Ok(Exit::NoDatabase),
+    }
+}
+
+/// A file that cannot be written is better known before the run than after it.
+fn check_metrics_file(path: &Path) -> Result<(), String> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let shown = path.display();
+    if path.is_dir() || path.file_name().is_none() {
+        Err(format!("--metrics-file {shown}: expected a file, this is a folder"))
+    } else if folder.is_dir() {
+        Ok(())
+    } else {
+        Err(format!("--metrics-file {shown}: the folder {} does not exist", folder.display()))
+    }
+}

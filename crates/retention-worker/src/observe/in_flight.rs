@@ -1,0 +1,100 @@
+//! What the observer remembers of the run in flight: its spans, and what it has said already. Phases interleave
+//! and batches run side by side, so spans have explicit parents and are never entered. Logs nothing.
+
+use std::collections::HashMap;
+
+use tracing::field::Empty;
+use tracing::{Span, info_span};
+
+/// The run in flight; empty between runs.
+#[derive(Debug)]
+pub(super) struct InFlight {
+    job_run_id: String,
+    span: Span,
+    phases: HashMap<String, Phase>,
+}
+
+/// One policy of the run.
+#[derive(Debug)]
+pub(super) struct Phase {
+    span: Span,
+    batches: HashMap<usize, Span>,
+    /// Attempts that failed without ending the policy.
+    pub(super) retried: u64,
+    /// Whether a row was set aside.
+    pub(super) set_aside: bool,
+    /// Whether the policy's failure was told.
+    pub(super) failure_told: bool,
+}
+
+impl InFlight {
+    /// No run.
+    pub(super) fn none() -> Self {
+        Self { job_run_id: String::new(), span: Span::none(), phases: HashMap::new() }
+    }
+
+    /// Begins a run, unless it has begun already.
+    pub(super) fn begin(&mut self, job_run_id: &str) {
+        if self.job_run_id != job_run_id {
+            let span = info_span!(parent: None, "SessionRetentionJob", jobRunId = job_run_id);
+            *self = Self { job_run_id: job_run_id.to_owned(), span, phases: HashMap::new() };
+        }
+    }
+
+    /// The run's id; empty without a run.
+    pub(super) fn job_run_id(&self) -> &str {
+        &self.job_run_id
+    }
+
+    /// The run's span.
+    pub(super) fn span(&self) -> &Span {
+        &self.span
+    }
+
+    /// A policy of the run; one that was not heard of yet has no span.
+    pub(super) fn phase(&mut self, policy: &str) -> &mut Phase {
+        self.phases.entry(policy.to_owned()).or_insert_with(Phase::untold)
+    }
+
+    /// Opens a policy's span.
+    pub(super) fn open_phase(&mut self, policy: &str) {
+        let span = info_span!(parent: &self.span, "phase", phase = policy);
+        self.phase(policy).span = span;
+    }
+}
+
+impl Phase {
+    fn untold() -> Self {
+        Self {
+            span: Span::none(),
+            batches: HashMap::new(),
+            retried: 0,
+            set_aside: false,
+            failure_told: false,
+        }
+    }
+
+    /// The policy's span.
+    pub(super) fn span(&self) -> &Span {
+        &self.span
+    }
+
+    /// Opens the span of the batch on a lane.
+    pub(super) fn open_batch(&mut self, policy: &str, lane: usize, max_rows: u32) {
+        let span = info_span!(
+            parent: &self.span, "batch", phase = policy, batchSize = max_rows, deletedCount = Empty, exception = Empty
+        );
+        self.batches.insert(lane, span);
+    }
+
+    /// Takes the span of the batch on a lane, which closes when the caller drops it.
+    pub(super) fn close_batch(&mut self, lane: usize) -> Span {
+        self.batches.remove(&lane).unwrap_or_else(Span::none)
+    }
+
+    /// Closes the policy's span and what is left of its batches' spans.
+    pub(super) fn close(&mut self) {
+        self.batches.clear();
+        self.span = Span::none();
+    }
+}

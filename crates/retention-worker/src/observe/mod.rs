@@ -1,0 +1,23 @@
+//! What is told about the worker's doings: log lines, metrics, spans, HTTP.
+//!
+//! What happens is a [`retention_domain::ports::RunEvent`]; [`events::Observer`] alone turns it into lines, spans
+//! and numbers. Nothing here decides when a run starts or what goes.
+
+pub mod events;
+#[cfg(test)]
+pub(crate) mod fixtures;
+pub mod health;
+pub mod http;
+mod in_flight;
+mod lines;
+pub mod logging;
+pub mod metric_page;
+pub mod metric_table;
+pub mod metrics;
+mod register;
+mod textfile;
+
+pub use events::Observer;
+pub use health::{Health, Readiness};
+pub use metrics::Metrics;
+pub use textfile::TextfileError;

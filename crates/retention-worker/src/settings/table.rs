@@ -1,0 +1,264 @@
+//! The one table of settings: what each is called, what it means, what it may be and what holds when it is not set.
+//! Reading, faults, the `config` command, the documentation and `.env.example` all follow from it.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use retention_domain::period::{MAX_PERIOD, format_duration};
+
+/// What the names of the worker's own settings begin with.
+pub const PREFIX: &str = "SESSION_RETENTION_";
+
+/// One setting.
+#[derive(Debug)]
+pub struct Setting {
+    /// The variable's full name.
+    pub variable: &'static str,
+    /// What the value counts or is.
+    pub unit: &'static str,
+    /// What holds without the variable.
+    pub unset: Unset,
+    /// What the value may be.
+    pub range: Range,
+    /// What it does, in a sentence without a full stop at the end.
+    pub meaning: &'static str,
+    /// Whether the value must never be shown.
+    pub secret: bool,
+}
+
+/// What holds when a variable is not set.
+#[derive(Debug)]
+pub enum Unset {
+    /// Nothing does: the variable is required.
+    Refused {
+        /// A value for `.env.example`.
+        example: &'static str,
+    },
+    /// The same as if it were set to this value.
+    Value(&'static str),
+    /// Something no value stands for.
+    Means {
+        /// What.
+        what: &'static str,
+        /// A value for `.env.example`; empty if there is none to recommend.
+        example: &'static str,
+    },
+}
+
+/// What a value may be.
+#[derive(Debug)]
+pub enum Range {
+    /// A duration within bounds.
+    Duration(RangeInclusive<Duration>),
+    /// A whole number within bounds.
+    Integer(RangeInclusive<u32>),
+    /// What the text says.
+    Text(&'static str),
+}
+
+impl Setting {
+    /// The value as it may be shown: not if it is a secret, nor if it looks like a URL with credentials that was put
+    /// into the wrong variable.
+    #[must_use]
+    pub fn shown<'a>(&self, value: &'a str) -> Option<&'a str> {
+        (!self.secret && !value.contains('@')).then_some(value)
+    }
+
+    /// What is allowed, for documentation and faults.
+    #[must_use]
+    pub fn allowed(&self) -> String {
+        match &self.range {
+            Range::Duration(range) => {
+                format!("{} to {}", format_duration(*range.start()), format_duration(*range.end()))
+            }
+            Range::Integer(range) => format!("{} to {}", range.start(), range.end()),
+            Range::Text(text) => (*text).to_owned(),
+        }
+    }
+}
+
+/// The setting of exactly this name.
+#[must_use]
+pub fn find(variable: &str) -> Option<&'static Setting> {
+    TABLE.iter().copied().find(|setting| setting.variable == variable)
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+const MILLISECOND: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_hours(1);
+const DAY: Duration = Duration::from_hours(24);
+
+/// Every setting, in the order in which they are documented and shown.
+pub static TABLE: [&Setting; 19] = [
+    &DATABASE_URL,
+    &SICR_RETENTION,
+    &REFRESH_TERMINAL_RETENTION,
+    &INTERVAL,
+    &NIGHT_WINDOW_UTC,
+    &BATCH_SIZE,
+    &BATCH_PAUSE,
+    &MAX_RUN_DURATION,
+    &STATEMENT_TIMEOUT,
+    &LOCK_TIMEOUT,
+    &CONCURRENCY,
+    &HTTP_ADDR,
+    &SHUTDOWN_GRACE,
+    &POLICY_FILE,
+    &AUDIT_TABLE,
+    &OTEL_EXPORTER_OTLP_ENDPOINT,
+    &OTEL_SERVICE_NAME,
+    &RUST_LOG,
+    &LOG_FORMAT,
+];
+
+/// A setting that may be shown.
+const fn setting(
+    variable: &'static str,
+    unit: &'static str,
+    unset: Unset,
+    range: Range,
+    meaning: &'static str,
+) -> Setting {
+    Setting { variable, unit, unset, range, meaning, secret: false }
+}
+
+const fn duration(
+    variable: &'static str,
+    default: &'static str,
+    range: RangeInclusive<Duration>,
+    meaning: &'static str,
+) -> Setting {
+    setting(variable, "duration", Unset::Value(default), Range::Duration(range), meaning)
+}
+
+pub(super) static DATABASE_URL: Setting = Setting {
+    secret: true,
+    ..setting(
+        "DATABASE_URL",
+        "URL",
+        Unset::Refused { example: "postgres://session_retention@localhost:5432/identity" },
+        Range::Text("postgres://USER:PASSWORD@HOST:PORT/DATABASE, or the same with postgresql://"),
+        "The database, PostgreSQL 15 to 18",
+    )
+};
+pub(super) static SICR_RETENTION: Setting = duration(
+    "SESSION_RETENTION_SICR_RETENTION",
+    "30d",
+    SECOND..=MAX_PERIOD,
+    "How long a sign-in confirmation request is kept after it was created",
+);
+pub(super) static REFRESH_TERMINAL_RETENTION: Setting = duration(
+    "SESSION_RETENTION_REFRESH_TERMINAL_RETENTION",
+    "90d",
+    SECOND..=MAX_PERIOD,
+    "How long a refresh session is kept after it was rotated or revoked or has expired",
+);
+pub(super) static INTERVAL: Setting = duration(
+    "SESSION_RETENTION_INTERVAL",
+    "24h",
+    SECOND..=MAX_PERIOD,
+    "Time from one run of `serve` to the next, counted from the opening of the night window; above 24h it must be a \
+     multiple of 24h unless the window is `always`",
+);
+pub(super) static NIGHT_WINDOW_UTC: Setting = setting(
+    "SESSION_RETENTION_NIGHT_WINDOW_UTC",
+    "time of day, UTC",
+    Unset::Value("02:00-05:00"),
+    Range::Text("HH:MM-HH:MM with two different times, the end up to 24:00; or always"),
+    "When runs of `serve` start and outside of which they end; the start is inside, the end is not, midnight may be \
+     crossed; `always` is no window",
+);
+pub(super) static BATCH_SIZE: Setting = setting(
+    "SESSION_RETENTION_BATCH_SIZE",
+    "rows",
+    Unset::Value("5000"),
+    Range::Integer(1..=10_000),
+    "Rows per batch; each batch is a transaction",
+);
+pub(super) static BATCH_PAUSE: Setting = duration(
+    "SESSION_RETENTION_BATCH_PAUSE",
+    "100ms",
+    Duration::ZERO..=HOUR,
+    "Pause after each batch that deleted something, per connection, never after the last",
+);
+pub(super) static MAX_RUN_DURATION: Setting = duration(
+    "SESSION_RETENTION_MAX_RUN_DURATION",
+    "30m",
+    SECOND..=DAY,
+    "Fuse for one run: when it is over the run ends normally and the next one goes on",
+);
+pub(super) static STATEMENT_TIMEOUT: Setting = duration(
+    "SESSION_RETENTION_STATEMENT_TIMEOUT",
+    "30s",
+    MILLISECOND..=DAY,
+    "Bound for a statement that locks or deletes, cut to what is left of the run; read-only scans are bounded by what \
+     is left of the run only",
+);
+pub(super) static LOCK_TIMEOUT: Setting = duration(
+    "SESSION_RETENTION_LOCK_TIMEOUT",
+    "2s",
+    MILLISECOND..=DAY,
+    "Bound for waiting on a lock, and the wait before rows that somebody else holds are tried once more",
+);
+pub(super) static CONCURRENCY: Setting = setting(
+    "SESSION_RETENTION_CONCURRENCY",
+    "connections",
+    Unset::Value("1"),
+    Range::Integer(1..=8),
+    "Connections of this process that delete at the same time; the pool has one more",
+);
+pub(super) static HTTP_ADDR: Setting = setting(
+    "SESSION_RETENTION_HTTP_ADDR",
+    "address",
+    Unset::Value("0.0.0.0:9464"),
+    Range::Text("an IP address and a port, such as 0.0.0.0:9464 or [::]:9464"),
+    "Where `serve` offers `/metrics`, `/healthz` and `/readyz`; other commands open no port",
+);
+pub(super) static SHUTDOWN_GRACE: Setting = duration(
+    "SESSION_RETENTION_SHUTDOWN_GRACE",
+    "25s",
+    Duration::ZERO..=HOUR,
+    "Time after SIGTERM before the batch in flight is cancelled",
+);
+pub(super) static POLICY_FILE: Setting = setting(
+    "SESSION_RETENTION_POLICY_FILE",
+    "file",
+    Unset::Means { what: "none", example: "" },
+    Range::Text("nothing, as declared policies are not supported by this version"),
+    "Declared policies (TOML)",
+);
+pub(super) static AUDIT_TABLE: Setting = setting(
+    "SESSION_RETENTION_AUDIT_TABLE",
+    "table",
+    Unset::Means { what: "none", example: "" },
+    Range::Text("nothing, as the ledger is not supported by this version"),
+    "Ledger of the two built-in policies",
+);
+pub(super) static OTEL_EXPORTER_OTLP_ENDPOINT: Setting = setting(
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "URL",
+    Unset::Means { what: "none: no traces are exported", example: "http://localhost:4317" },
+    Range::Text("http://HOST:PORT or https://HOST:PORT, without credentials"),
+    "Where traces are exported to; the other standard `OTEL_` variables hold as well, and an empty one counts as not set",
+);
+pub(super) static OTEL_SERVICE_NAME: Setting = setting(
+    "OTEL_SERVICE_NAME",
+    "name",
+    Unset::Value("retention-worker"),
+    Range::Text("any text"),
+    "The service's name in traces",
+);
+pub(super) static RUST_LOG: Setting = setting(
+    "RUST_LOG",
+    "log filter",
+    Unset::Value("info"),
+    Range::Text("levels and targets, such as info or info,retention_worker=debug"),
+    "Which log lines are written",
+);
+pub(super) static LOG_FORMAT: Setting = setting(
+    "LOG_FORMAT",
+    "format",
+    Unset::Means { what: "json, or text when stderr is a terminal", example: "json" },
+    Range::Text("json or text"),
+    "How log lines are written",
+);

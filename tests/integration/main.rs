@@ -1,0 +1,2 @@
+mod migrations;
+mod server;
