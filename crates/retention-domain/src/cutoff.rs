@@ -40,7 +40,6 @@ impl Cutoff {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
     use chrono::TimeDelta;
 
     use super::*;

@@ -156,7 +156,6 @@ fn parse_parts(text: &str, units: &[(&str, u64)], spaced: bool) -> Result<u64, P
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
     use proptest::prelude::*;
     use rstest::rstest;
 
