@@ -8,6 +8,10 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+/// The beginnings of the variables by which cargo tells a program about its package.
+const OF_THE_CALLER: [&str; 5] =
+    ["CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_"];
+
 /// The path of the binary `name` of this workspace, built in the profile of the caller, once per process.
 ///
 /// Cargo hands such paths only to the tests of the same package. Blocks while it builds.
@@ -34,6 +38,13 @@ fn build(name: &str) -> Result<PathBuf> {
     cargo.args(["build", "--quiet", "--workspace", "--bin", name, "--message-format=json"]);
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
+    }
+    // What cargo tells this process of its own package must not reach build scripts of others: they would run
+    // again because of it, now and once more in the next ordinary build.
+    for (name, _) in std::env::vars_os() {
+        if OF_THE_CALLER.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+            cargo.env_remove(name);
+        }
     }
     let output = cargo
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))

@@ -13,6 +13,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::pace::Pace;
 use crate::plan::Target;
 use crate::report::{Backlog, PolicyReport, StopReason};
+use crate::slice::{Narrowed, Slice};
 
 /// Addresses of a window: eight megabytes. Without an index each window reads and sorts the table once, so
 /// smaller windows dominate the run at ten million rows; larger ones cost memory.
@@ -31,20 +32,6 @@ pub(crate) enum Step {
     Window(Option<WindowMark>),
     /// Send a batch.
     Batch(Slice),
-}
-
-/// The seeds of one batch.
-///
-/// # Invariant
-/// `seeds.len() <= max_rows`: a batch has room for all its seeds, so none is forgotten.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Slice {
-    pub(crate) seeds: Vec<RowAddress>,
-    pub(crate) max_rows: u32,
-    /// Part of a bisection: its frontier stays apart, so that one bad row does not spoil full batches again.
-    narrowed: bool,
-    /// These rows refused once already: the next refusal sets them aside.
-    last_try: bool,
 }
 
 /// What the policy wants.
@@ -219,12 +206,7 @@ impl<'a> Drain<'a> {
                 seeds.push(seed);
             }
         }
-        (!seeds.is_empty()).then(|| Slice {
-            seeds,
-            max_rows: self.pace.rows(),
-            narrowed: false,
-            last_try: false,
-        })
+        (!seeds.is_empty()).then(|| Slice::full(seeds, self.pace.rows()))
     }
 
     fn next_scan(&mut self) -> Option<Step> {
@@ -306,12 +288,17 @@ impl<'a> Drain<'a> {
             );
         }
         if !fresh.is_empty() {
-            self.push_last_try(fresh);
+            self.slices.extend(Slice::last_tries(&fresh));
         }
         if !done.frontier.is_empty() {
             if slice.narrowed {
                 let max_rows = (slice.max_rows * 2).min(self.pace.rows());
-                self.push_parts(done.frontier, max_rows, max_rows < self.pace.rows(), false);
+                self.slices.extend(Slice::parts(
+                    &done.frontier,
+                    max_rows,
+                    max_rows < self.pace.rows(),
+                    false,
+                ));
             } else {
                 self.frontier.extend(done.frontier);
             }
@@ -331,7 +318,12 @@ impl<'a> Drain<'a> {
             FailureKind::Timeout => {
                 let wait = self.pace.timed_out();
                 slice.max_rows = self.pace.rows().min(slice.max_rows);
-                self.push_parts(slice.seeds, slice.max_rows, slice.narrowed, slice.last_try);
+                self.slices.extend(Slice::parts(
+                    &slice.seeds,
+                    slice.max_rows,
+                    slice.narrowed,
+                    slice.last_try,
+                ));
                 return self.wait_or_give_up(wait, failure, now);
             }
             FailureKind::Transient => self.slices.push(slice),
@@ -380,19 +372,10 @@ impl<'a> Drain<'a> {
         Verdict::GiveUp
     }
 
-    /// Narrows a refused batch down: fewer seeds, then fewer ancestors, then one more try of the one row left
-    /// with a fresh snapshot (the refusal may have been a race), then that row is set aside.
-    fn bisect(&mut self, mut slice: Slice, failure: &Failure) -> Verdict {
-        if slice.seeds.len() > 1 {
-            let upper = slice.seeds.split_off(slice.seeds.len() / 2);
-            self.slices.push(Slice { seeds: upper, narrowed: true, ..slice });
-            self.slices.push(Slice { narrowed: true, ..slice });
-        } else if slice.max_rows > 1 {
-            self.slices.push(Slice { max_rows: slice.max_rows / 2, narrowed: true, ..slice });
-        } else if !slice.last_try {
-            self.push_last_try(slice.seeds);
-        } else if let Some(row) = slice.seeds.first() {
-            return self.set_aside(*row, &failure.sentence);
+    fn bisect(&mut self, slice: Slice, failure: &Failure) -> Verdict {
+        match slice.narrow() {
+            Narrowed::Parts(parts) => self.slices.extend(parts),
+            Narrowed::Row(row) => return self.set_aside(row, &failure.sentence),
         }
         Verdict::Retry
     }
@@ -406,17 +389,6 @@ impl<'a> Drain<'a> {
         let plural = if rows == 1 { "row" } else { "rows" };
         self.error = Some(format!("{rows} {plural} could not be deleted: {sentence}"));
         Verdict::SetAside
-    }
-
-    /// One row at a time from here on, so that the one that refuses is known.
-    fn push_last_try(&mut self, rows: Vec<RowAddress>) {
-        self.push_parts(rows, 1, true, true);
-    }
-
-    fn push_parts(&mut self, seeds: Vec<RowAddress>, max_rows: u32, narrowed: bool, last_try: bool) {
-        for part in seeds.chunks(max_rows as usize).rev() {
-            self.slices.push(Slice { seeds: part.to_vec(), max_rows, narrowed, last_try });
-        }
     }
 
     fn stop_reason(&self) -> StopReason {

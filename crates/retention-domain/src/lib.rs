@@ -16,6 +16,7 @@ pub mod policy;
 pub mod ports;
 pub mod report;
 pub mod run;
+mod slice;
 pub mod status;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -9,12 +9,13 @@ use futures_util::stream::FuturesUnordered;
 
 use crate::batch::{BatchDone, BatchRequest, Window, WindowMark};
 use crate::cutoff::BeforeCalendar;
-use crate::drain::{Drain, Next, Slice, Step, Verdict, WINDOW_ROWS};
+use crate::drain::{Drain, Next, Step, Verdict, WINDOW_ROWS};
 use crate::failure::{Failure, FailureKind};
 use crate::plan::{Target, targets};
 use crate::policy::RetentionPolicy;
 use crate::ports::{Clock, RetentionStore, RunEvent, RunObserver, StopSignal};
 use crate::report::{Backlog, RunReport, StopReason};
+use crate::slice::Slice;
 
 /// Above this the run is refused: cutoffs cannot be trusted (contract, section 3).
 const MAX_SKEW_MS: i64 = 3_600_000;
@@ -51,7 +52,7 @@ pub struct RunRequest {
     pub limits: RunLimits,
 }
 
-/// Why a run did not start. Nothing was touched.
+/// Why there is no report of a run. Nothing was touched, unless the run broke off.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunRefused {
     /// The store did not answer, or refuses us.
@@ -66,6 +67,9 @@ pub enum RunRefused {
         /// Store's clock minus process's clock.
         skew_ms: i64,
     },
+    /// The run broke off: a defect of this program. What was committed stays.
+    #[error("the run broke off because of a defect of this program")]
+    Broken,
     /// A retention period leaves the calendar.
     #[error(transparent)]
     BeforeCalendar(#[from] BeforeCalendar),

@@ -1,15 +1,19 @@
 //! The composition root: the only place that knows concrete types.
 
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use retention_domain::ports::{Clock, RunEvent, RunObserver};
 use retention_domain::{RetentionPolicy, RunRefused, RunReport, RunRequest, run};
 use retention_postgres::{Database, PgRetentionStore};
 use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::clock::SystemClock;
+use crate::commands::chain;
 use crate::observe::{Metrics, Observer};
 use crate::settings::Settings;
 use crate::shutdown::Shutdown;
@@ -52,14 +56,26 @@ impl App {
     /// One run, bounded by the window if it closes.
     ///
     /// # Errors
-    /// [`RunRefused`] when it did not start.
+    /// [`RunRefused`] when it did not start, or broke off.
     pub async fn run_once(&self, window_closes_in: Option<Duration>) -> Result<RunReport, RunRefused> {
         let mut limits = self.settings.limits;
         limits.window_closes_in = window_closes_in;
         let job_run_id = Uuid::now_v7().to_string();
         let span = self.observer.run_span(&job_run_id);
         let request = RunRequest { job_run_id, policies: self.policies.clone(), limits };
-        run(&self.store, &self.clock, &self.shutdown, &self.observer, &request).instrument(span).await
+        let began = self.clock.monotonic();
+        let run = run(&self.store, &self.clock, &self.shutdown, &self.observer, &request).instrument(span);
+        // A panic ends the run, not the process: nothing of a run outlives it but its connections, which are closed.
+        AssertUnwindSafe(run).catch_unwind().await.unwrap_or_else(|_| {
+            let reason = RunRefused::Broken;
+            let took = self.clock.monotonic().saturating_sub(began);
+            self.observer.observe(&RunEvent::Refused {
+                job_run_id: &request.job_run_id,
+                reason: &reason,
+                took,
+            });
+            Err(reason)
+        })
     }
 
     /// Writes the metrics file, if one was asked for. The run is over: a failure is told and changes nothing.
@@ -67,7 +83,7 @@ impl App {
         if let Some(path) = path
             && let Err(error) = self.metrics.write_textfile(path)
         {
-            tracing::error!(path = %path.display(), error = %error, "metrics file not written");
+            tracing::error!(path = %path.display(), error = chain(&error), "metrics file not written");
         }
     }
 }

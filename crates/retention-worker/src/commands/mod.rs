@@ -42,7 +42,7 @@ pub fn execute(cli: Cli, vars: impl IntoIterator<Item = (OsString, OsString)>) -
     let terminal = std::io::stderr().is_terminal();
     Logging::from_values(Some(&settings.log_filter), settings.log_format.as_deref(), terminal)
         .and_then(Logging::init)
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| chain(&error))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -62,4 +62,10 @@ pub fn execute(cli: Cli, vars: impl IntoIterator<Item = (OsString, OsString)>) -
     // A task that does not end (a peer that does not answer) must not hold up the exit.
     runtime.shutdown_timeout(std::time::Duration::from_millis(500));
     exit
+}
+
+/// An error with everything behind it.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let sources = std::iter::successors(error.source(), |error| error.source());
+    sources.fold(error.to_string(), |text, source| format!("{text}: {source}"))
 }

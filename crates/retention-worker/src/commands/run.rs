@@ -25,6 +25,7 @@ pub(super) async fn execute(app: &App, output: Output, metrics_file: Option<&Pat
             Ok(if report.outcome() == Outcome::Failed { Exit::Failed } else { Exit::Done })
         }
         Err(RunRefused::BeforeCalendar(error)) => Err(error.to_string()),
+        Err(RunRefused::Broken) => Ok(Exit::Failed),
         // The log has told why.
         Err(RunRefused::NoStore(_) | RunRefused::ClockSkew { .. }) => Ok(Exit::NoDatabase),
     }

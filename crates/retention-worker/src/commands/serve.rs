@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use retention_domain::RunReport;
+use retention_domain::Outcome;
 use retention_domain::ports::{Clock, StopSignal};
 
-use super::Exit;
+use super::{Exit, chain};
 use crate::app::App;
 use crate::observe::http::{self, HttpState};
 use crate::observe::{Health, Readiness};
@@ -19,7 +19,7 @@ const READINESS_INTERVAL: Duration = Duration::from_secs(10);
 const READINESS_PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn execute(app: App) -> Result<Exit, String> {
-    let listener = http::bind(app.settings.http_addr).await.map_err(|error| error.to_string())?;
+    let listener = http::bind(app.settings.http_addr).await.map_err(|error| chain(&error))?;
     app.shutdown
         .listen(&app.store, app.settings.shutdown_grace)
         .map_err(|error| format!("signals cannot be listened for: {error}"))?;
@@ -32,7 +32,7 @@ pub(super) async fn execute(app: App) -> Result<Exit, String> {
 
     let heartbeat = health.heartbeat();
     let scheduler = Scheduler::new(app.settings.schedule, &app.clock, &app.shutdown, &*app.metrics);
-    scheduler.run(&app).await;
+    scheduler.run(&*app).await;
     drop(heartbeat);
 
     readiness.abort();
@@ -59,26 +59,11 @@ async fn watch_database(app: Arc<App>, health: Arc<Health>) {
     }
 }
 
-impl Runs for Arc<App> {
-    /// In a task of its own: a panic ends the run, not the loop.
+impl Runs for App {
     async fn run(&self, window_closes_in: Option<Duration>) -> Ended {
-        let app = Arc::clone(self);
-        let run = tokio::spawn(async move { app.run_once(window_closes_in).await });
-        match run.await {
-            Ok(Ok(report)) => ended(&report),
-            Ok(Err(_)) => Ended::Failed,
-            Err(panic) => {
-                self.metrics.failed("run", "fatal");
-                tracing::error!(panicked = panic.is_panic(), "the run ended unexpectedly");
-                Ended::Failed
-            }
+        match self.run_once(window_closes_in).await {
+            Ok(report) if report.outcome() != Outcome::Failed => Ended::Normally,
+            _ => Ended::Failed,
         }
-    }
-}
-
-fn ended(report: &RunReport) -> Ended {
-    match report.outcome() {
-        retention_domain::Outcome::Failed => Ended::Failed,
-        _ => Ended::Normally,
     }
 }

@@ -144,6 +144,7 @@ impl Observer {
                 "clock"
             }
             RunRefused::BeforeCalendar(_) => "clock",
+            RunRefused::Broken => "fatal",
         };
         self.metrics.failed(RUN_PHASE, kind);
         self.metrics.run_refused(took);
