@@ -6,6 +6,9 @@ use chrono::{DateTime, Utc};
 
 /// Where the store finds a row again: a hint, not an identity. The row there may have changed or be another by
 /// the time it is used, so the store repeats the whole guard before it deletes.
+///
+/// # Invariant
+/// Below 2^62: the upper bits are free for [`WindowRow`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RowAddress(pub u64);
 
@@ -18,11 +21,23 @@ pub struct WindowMark {
     pub address: RowAddress,
 }
 
-/// Due rows that nothing refers to, oldest first: seeds for many batches, from one read-only scan.
+/// A due row, and what is known of its relatives. Sixteen bytes, so that a million of them are cheap.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct WindowRow {
+    /// The row.
+    pub address: RowAddress,
+    /// The parent's address, [`NO_PARENT`] for none, with [`HELD_BACK`] as a flag.
+    packed: u64,
+}
+
+const NO_PARENT: u64 = 1 << 62;
+const HELD_BACK: u64 = 1 << 63;
+
+/// Due rows, oldest first, from one read-only scan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Window {
-    /// Addresses in the order (age, address). Eight bytes a row, so that a million of them are cheap.
-    pub rows: Vec<RowAddress>,
+    /// Rows in the order (age, address).
+    pub rows: Vec<WindowRow>,
     /// Where the next window continues; `None` when this one reached the end.
     pub next: Option<WindowMark>,
 }
@@ -30,10 +45,8 @@ pub struct Window {
 /// One batch: one transaction, one deleting statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchRequest {
-    /// Leaves to start from.
-    pub seeds: Vec<RowAddress>,
-    /// Most rows the batch may delete, climbed ancestors included. At least 1.
-    pub max_rows: u32,
+    /// The rows to delete, distinct: the batch deletes no other, and hence no more than these.
+    pub rows: Vec<RowAddress>,
     /// Bound of the deleting statement. At least one millisecond.
     pub limit: Duration,
 }
@@ -45,9 +58,52 @@ pub struct BatchDone {
     pub deleted: u64,
     /// Due rows passed over because somebody else holds them.
     pub held: u64,
-    /// Rows that were locked and passed the guard, and yet are still there: row security, a vetoing trigger, or
-    /// an update in between.
+    /// Rows that were locked, passed the guard and were free, and yet are still there: row security, a vetoing
+    /// trigger, or an update in between.
     pub stayed: Vec<RowAddress>,
-    /// Due parents of deleted rows: leaves now, unless another child remains. Seeds of the next batch.
-    pub frontier: Vec<RowAddress>,
+}
+
+impl WindowRow {
+    /// A row with its due parent, if it has one. `held_back`: another row that is no part of the same window refers
+    /// to it.
+    #[must_use]
+    pub fn new(address: RowAddress, parent: Option<RowAddress>, held_back: bool) -> Self {
+        let packed = parent.map_or(NO_PARENT, |parent| parent.0) | if held_back { HELD_BACK } else { 0 };
+        Self { address, packed }
+    }
+
+    /// The row's parent, if that is due too.
+    #[must_use]
+    pub fn parent(self) -> Option<RowAddress> {
+        (self.packed & NO_PARENT == 0).then_some(RowAddress(self.packed & !HELD_BACK))
+    }
+
+    /// Whether a row outside the window refers to this one.
+    #[must_use]
+    pub fn is_held_back(self) -> bool {
+        self.packed & HELD_BACK != 0
+    }
+}
+
+impl std::fmt::Debug for WindowRow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} under {:?}", self.address, self.parent())?;
+        if self.is_held_back() { write!(f, ", held back") } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_remembers_its_parent_and_whether_it_is_held_back() {
+        for (parent, held_back) in
+            [(None, false), (None, true), (Some(RowAddress(0)), false), (Some(RowAddress(7)), true)]
+        {
+            let row = WindowRow::new(RowAddress(3), parent, held_back);
+            assert_eq!((row.address, row.parent(), row.is_held_back()), (RowAddress(3), parent, held_back));
+        }
+        assert_eq!(size_of::<WindowRow>(), 16);
+    }
 }

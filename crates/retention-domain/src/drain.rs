@@ -1,23 +1,26 @@
 //! Draining one policy, as a state machine without IO: which step comes next, and what a step's result means.
 //!
-//! A *pass* walks all windows of free due rows (leaves), oldest first; each batch climbs from its seeds to the
-//! ancestors that become free with them, and the parents left over (the *frontier*) seed the next batches. A pass
-//! that deleted something is followed by another, because a row may have become free behind it; a policy is
-//! drained when a pass deletes nothing. Memory: one window of addresses and about one batch of frontier.
+//! A *pass* walks all windows of due rows, oldest first. The free rows of a window are planned children first
+//! ([`crate::forest`]) and sent in batches; parents beyond the window that become free with them (the *frontier*) are
+//! looked up by climbing, and go before the next window. A pass that deleted something is followed by another,
+//! because a row may have become free behind it; a policy is drained when a pass deletes nothing. Memory: one window.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::time::Duration;
 
-use crate::batch::{BatchDone, RowAddress, Window, WindowMark};
+use crate::batch::{BatchDone, RowAddress, Window, WindowMark, WindowRow};
 use crate::failure::{Failure, FailureKind};
+use crate::forest;
 use crate::pace::Pace;
 use crate::plan::Target;
 use crate::report::{Backlog, PolicyReport, StopReason};
 use crate::slice::{Narrowed, Slice};
 
-/// Addresses of a window: eight megabytes. Without an index each window reads and sorts the table once, so
-/// smaller windows dominate the run at ten million rows; larger ones cost memory.
+/// Rows of a window: sixteen megabytes, and about as much again while they are planned. Each window reads and sorts the
+/// table once where no index helps, so smaller windows dominate the run at ten million rows; larger ones cost memory.
 pub const WINDOW_ROWS: usize = 1_000_000;
+/// Rows looked up by one climb: enough for many batches, few enough for one scan by index.
+pub(crate) const CLIMB_ROWS: usize = 100_000;
 /// Rows set aside after which a policy gives up (contract, section 3).
 const MAX_FAILED_ROWS: usize = 100;
 
@@ -30,6 +33,8 @@ pub(crate) enum Step {
     Count,
     /// Fetch the next window.
     Window(Option<WindowMark>),
+    /// Look up what is free above the window.
+    Climb(Vec<RowAddress>),
     /// Send a batch.
     Batch(Slice),
 }
@@ -76,8 +81,10 @@ pub(crate) struct Drain<'a> {
     scan: Scan,
     in_flight: usize,
     not_before: Duration,
-    window: std::vec::IntoIter<RowAddress>,
-    frontier: VecDeque<RowAddress>,
+    /// Free rows of the window that are still to be sent, children before parents.
+    planned: std::vec::IntoIter<RowAddress>,
+    /// Parents beyond the window that may be free once the planned rows are gone.
+    frontier: Vec<RowAddress>,
     slices: Vec<Slice>,
     aside: HashSet<RowAddress>,
     pass_deleted: u64,
@@ -94,7 +101,7 @@ pub(crate) struct Drain<'a> {
 }
 
 impl<'a> Drain<'a> {
-    pub(crate) fn new(target: &'a Target, batch_size: u32, lock_timeout: Duration) -> Self {
+    pub(crate) fn new(target: &'a Target, batch_size: usize, lock_timeout: Duration) -> Self {
         Self {
             target,
             lock_timeout,
@@ -104,8 +111,8 @@ impl<'a> Drain<'a> {
             scan: Scan::From(None),
             in_flight: 0,
             not_before: Duration::ZERO,
-            window: Vec::new().into_iter(),
-            frontier: VecDeque::new(),
+            planned: Vec::new().into_iter(),
+            frontier: Vec::new(),
             slices: Vec::new(),
             aside: HashSet::new(),
             pass_deleted: 0,
@@ -196,17 +203,10 @@ impl<'a> Drain<'a> {
         if let Some(slice) = self.slices.pop() {
             return Some(slice);
         }
-        let wanted = self.pace.seeds();
-        let mut seeds = Vec::new();
-        while seeds.len() < wanted {
-            let Some(seed) = self.frontier.pop_front().or_else(|| self.window.next()) else {
-                break;
-            };
-            if !self.aside.contains(&seed) {
-                seeds.push(seed);
-            }
-        }
-        (!seeds.is_empty()).then(|| Slice::full(seeds, self.pace.rows()))
+        let aside = &self.aside;
+        let rows: Vec<_> =
+            self.planned.by_ref().filter(|row| !aside.contains(row)).take(self.pace.rows()).collect();
+        (!rows.is_empty()).then_some(Slice { rows, last_try: false })
     }
 
     fn next_scan(&mut self) -> Option<Step> {
@@ -217,6 +217,9 @@ impl<'a> Drain<'a> {
         // an empty window may still leave blocked rows, and one plain count is the cheapest look.
         if !self.counted && self.target.policy.parent_column.is_some() {
             return Some(Step::Count);
+        }
+        if !self.frontier.is_empty() {
+            return Some(Step::Climb(std::mem::take(&mut self.frontier)));
         }
         match self.scan {
             Scan::From(after) => {
@@ -267,7 +270,19 @@ impl<'a> Drain<'a> {
             window.rows.is_empty() && after.is_none() && self.target.policy.parent_column.is_none();
         self.backlog = nothing_due.then(Backlog::default);
         self.scan = window.next.map_or(Scan::Exhausted, |mark| Scan::From(Some(mark)));
-        self.window = window.rows.into_iter();
+        self.plan(&window.rows);
+    }
+
+    /// What was found above the window.
+    pub(crate) fn climbed(&mut self, rows: &[WindowRow]) {
+        self.in_flight -= 1;
+        self.plan(rows);
+    }
+
+    fn plan(&mut self, rows: &[WindowRow]) {
+        let planned = forest::plan(rows);
+        self.planned = planned.rows.into_iter();
+        self.frontier = planned.outside;
     }
 
     pub(crate) fn deleted(&mut self, slice: &Slice, done: BatchDone) {
@@ -276,33 +291,16 @@ impl<'a> Drain<'a> {
         self.batches += u64::from(done.deleted > 0);
         self.pass_deleted += done.deleted;
         self.pass_held += done.held;
-        if !slice.narrowed {
-            self.pace.succeeded(slice.seeds.len(), done.deleted);
-        }
-        let (again, fresh): (Vec<_>, Vec<_>) =
-            done.stayed.into_iter().partition(|row| slice.last_try && slice.seeds.contains(row));
+        self.pace.succeeded();
+        let (again, fresh): (Vec<_>, Vec<_>) = done.stayed.into_iter().partition(|_| slice.last_try);
         for row in again {
             self.set_aside(
                 row,
                 "the row stays although its delete raised nothing (row security or a trigger)",
             );
         }
-        if !fresh.is_empty() {
-            self.slices.extend(Slice::last_tries(&fresh));
-        }
-        if !done.frontier.is_empty() {
-            if slice.narrowed {
-                let max_rows = (slice.max_rows * 2).min(self.pace.rows());
-                self.slices.extend(Slice::parts(
-                    &done.frontier,
-                    max_rows,
-                    max_rows < self.pace.rows(),
-                    false,
-                ));
-            } else {
-                self.frontier.extend(done.frontier);
-            }
-        }
+        // One row at a time from here on, so that the one that refuses is known.
+        self.slices.extend(Slice::parts(&fresh, 1, true));
     }
 
     /// A step was not sent, or was ended by the run's own bounds: the policy stops anyway.
@@ -311,19 +309,13 @@ impl<'a> Drain<'a> {
     }
 
     /// A batch failed: decides what becomes of its rows.
-    pub(crate) fn batch_failed(&mut self, mut slice: Slice, failure: &Failure, now: Duration) -> Verdict {
+    pub(crate) fn batch_failed(&mut self, slice: Slice, failure: &Failure, now: Duration) -> Verdict {
         self.in_flight -= 1;
         match failure.kind {
             FailureKind::Row => return self.bisect(slice, failure),
             FailureKind::Timeout => {
                 let wait = self.pace.timed_out();
-                slice.max_rows = self.pace.rows().min(slice.max_rows);
-                self.slices.extend(Slice::parts(
-                    &slice.seeds,
-                    slice.max_rows,
-                    slice.narrowed,
-                    slice.last_try,
-                ));
+                self.slices.extend(Slice::parts(&slice.rows, self.pace.rows(), slice.last_try));
                 return self.wait_or_give_up(wait, failure, now);
             }
             FailureKind::Transient => self.slices.push(slice),
@@ -340,6 +332,17 @@ impl<'a> Drain<'a> {
         now: Duration,
     ) -> Verdict {
         self.scan = Scan::From(after);
+        self.scan_failed(failure, now)
+    }
+
+    /// A climb failed.
+    pub(crate) fn climb_failed(
+        &mut self,
+        from: Vec<RowAddress>,
+        failure: &Failure,
+        now: Duration,
+    ) -> Verdict {
+        self.frontier = from;
         self.scan_failed(failure, now)
     }
 

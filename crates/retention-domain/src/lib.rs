@@ -8,6 +8,7 @@ pub mod calendar;
 pub mod cutoff;
 mod drain;
 pub mod failure;
+pub mod forest;
 pub mod guard;
 mod pace;
 pub mod period;
@@ -21,7 +22,7 @@ pub mod status;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
-pub use batch::{BatchDone, BatchRequest, RowAddress, Window, WindowMark};
+pub use batch::{BatchDone, BatchRequest, RowAddress, Window, WindowMark, WindowRow};
 pub use calendar::{NightWindow, Schedule};
 pub use cutoff::Cutoff;
 pub use failure::{Failure, FailureKind};

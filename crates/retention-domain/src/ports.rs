@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::batch::{BatchDone, BatchRequest, Window, WindowMark};
+use crate::batch::{BatchDone, BatchRequest, RowAddress, Window, WindowMark, WindowRow};
 use crate::cutoff::Cutoff;
 use crate::failure::Failure;
 use crate::plan::{Preview, Target};
@@ -37,8 +37,11 @@ pub trait RetentionStore: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<Backlog, Failure>> + Send;
 
-    /// Due rows that no row refers to, in the order (age, address), strictly after `after`, at most `max_rows`.
-    /// Takes no lock. Must say `next: None` only after looking at the last candidate.
+    /// Due rows in the order (age, address), strictly after `after`, at most `max_rows`. Takes no lock. Must say
+    /// `next: None` only after looking at the last candidate.
+    ///
+    /// Under the leaf rule each row comes with its parent if that is due, and is marked as held back if a row that
+    /// is no part of this window refers to it: one that stays, or a due one of a later window.
     ///
     /// # Errors
     /// As classified; nothing was changed.
@@ -50,11 +53,25 @@ pub trait RetentionStore: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<Window, Failure>> + Send;
 
-    /// Deletes at most `request.max_rows` due rows in a transaction of its own: the seeds and those of their
-    /// ancestors that become free with them.
+    /// Those of `from` that are due and that nothing refers to, and those of their ancestors that become free with
+    /// them: at most `max_rows`, children before parents, as rows of a window. Takes no lock.
     ///
-    /// Must delete nothing whose date is missing or not before the cutoff, nothing that fails a condition, and no
-    /// row that a remaining row refers to. Must not wait for a row that somebody else has locked.
+    /// # Errors
+    /// As classified; nothing was changed.
+    fn climb(
+        &self,
+        target: &Target,
+        from: &[RowAddress],
+        max_rows: usize,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Vec<WindowRow>, Failure>> + Send;
+
+    /// Deletes those of `request.rows` that are due and free, in a transaction of its own. A row is free if every row
+    /// that refers to it goes with it.
+    ///
+    /// Must delete nothing whose date is missing or not before the cutoff, nothing that fails a condition, no row
+    /// that a remaining row refers to, and no row that is not asked for. Must not wait for a row that somebody else
+    /// has locked.
     ///
     /// # Errors
     /// When this returns an error, this call has deleted nothing, or its connection was lost during the commit.
@@ -131,7 +148,7 @@ pub enum RunEvent<'a> {
         /// The lane it runs on, from 0.
         lane: usize,
         /// Most rows it may delete.
-        max_rows: u32,
+        max_rows: usize,
     },
     /// A batch is committed (also one that deleted nothing).
     BatchEnded {

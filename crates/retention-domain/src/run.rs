@@ -7,9 +7,10 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 
-use crate::batch::{BatchDone, BatchRequest, Window, WindowMark};
+use crate::batch::{BatchDone, BatchRequest, RowAddress, Window, WindowMark, WindowRow};
 use crate::cutoff::BeforeCalendar;
-use crate::drain::{Drain, Next, Step, Verdict, WINDOW_ROWS};
+pub use crate::drain::WINDOW_ROWS;
+use crate::drain::{CLIMB_ROWS, Drain, Next, Step, Verdict};
 use crate::failure::{Failure, FailureKind};
 use crate::plan::{Target, targets};
 use crate::policy::RetentionPolicy;
@@ -39,6 +40,8 @@ pub struct RunLimits {
     pub lock_timeout: Duration,
     /// Connections that delete at the same time. At least 1.
     pub concurrency: usize,
+    /// Rows of a window: [`WINDOW_ROWS`]. No setting; tests make it small.
+    pub window_rows: usize,
 }
 
 /// One run to be made.
@@ -80,6 +83,7 @@ enum Brought {
     Prepared(Result<(), Failure>),
     Counted(Result<Backlog, Failure>),
     Scanned(Option<WindowMark>, Result<Window, Failure>),
+    Climbed(Vec<RowAddress>, Result<Vec<WindowRow>, Failure>),
     Deleted(Slice, Result<BatchDone, Failure>, Duration),
     /// The time was up before it was sent.
     NotSent,
@@ -127,7 +131,7 @@ where
     })?;
     let mut drains: Vec<_> = targets
         .iter()
-        .map(|target| Drain::new(target, request.limits.batch_size, request.limits.lock_timeout))
+        .map(|target| Drain::new(target, request.limits.batch_size as usize, request.limits.lock_timeout))
         .collect();
     run.drain(&mut drains).await;
     run.count_backlogs(&mut drains).await;
@@ -250,8 +254,16 @@ where
             let brought = match step {
                 Step::Prepare => Brought::Prepared(self.store.prepare(target, self.left()).await),
                 Step::Count => Brought::Counted(self.store.count_due(target, self.left()).await),
-                Step::Window(after) => {
-                    Brought::Scanned(after, self.store.window(target, after, WINDOW_ROWS, self.left()).await)
+                Step::Window(after) => Brought::Scanned(
+                    after,
+                    self.store.window(target, after, self.limits.window_rows, self.left()).await,
+                ),
+                Step::Climb(from) => {
+                    let climbed = self
+                        .store
+                        .climb(target, &from, CLIMB_ROWS.min(self.limits.window_rows), self.left())
+                        .await;
+                    Brought::Climbed(from, climbed)
                 }
                 Step::Batch(slice) => {
                     let pause = pause_until.saturating_sub(self.clock.monotonic()).min(self.left());
@@ -271,9 +283,9 @@ where
 
     async fn send(&self, target: &Target, lane: usize, slice: Slice) -> Brought {
         let limit = self.limits.statement_timeout.min(self.left()).max(LEAST_LIMIT);
-        let request = BatchRequest { seeds: slice.seeds.clone(), max_rows: slice.max_rows, limit };
+        let request = BatchRequest { rows: slice.rows.clone(), limit };
         let policy = &target.policy;
-        self.observer.observe(&RunEvent::BatchStarted { policy, lane, max_rows: slice.max_rows });
+        self.observer.observe(&RunEvent::BatchStarted { policy, lane, max_rows: slice.rows.len() });
         let sent = self.clock.monotonic();
         let result = self.store.delete_batch(target, &request).await;
         Brought::Deleted(slice, result, self.clock.monotonic().saturating_sub(sent))
@@ -288,6 +300,7 @@ where
             Brought::Prepared(Ok(())) => drain.prepared(),
             Brought::Counted(Ok(due)) => drain.counted(due),
             Brought::Scanned(after, Ok(window)) => drain.scanned(after, window),
+            Brought::Climbed(_, Ok(rows)) => drain.climbed(&rows),
             Brought::Deleted(slice, Ok(done), took) => {
                 let (deleted, aside) = (done.deleted, drain.aside());
                 drain.deleted(&slice, done);
@@ -303,6 +316,9 @@ where
             }
             Brought::Scanned(after, Err(failure)) => {
                 self.failed(drain, None, &failure, |drain| drain.window_failed(after, &failure, now));
+            }
+            Brought::Climbed(from, Err(failure)) => {
+                self.failed(drain, None, &failure, |drain| drain.climb_failed(from, &failure, now));
             }
             Brought::Prepared(Err(failure)) | Brought::Counted(Err(failure)) => {
                 self.failed(drain, None, &failure, |drain| drain.scan_failed(&failure, now));

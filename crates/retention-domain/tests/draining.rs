@@ -35,6 +35,7 @@ fn limits() -> RunLimits {
         statement_timeout: Duration::from_secs(30),
         lock_timeout: Duration::from_secs(2),
         concurrency: 1,
+        window_rows: 1000,
     }
 }
 
@@ -305,7 +306,7 @@ proptest! {
 
     #[test]
     fn exactly_the_free_rows_go_in_one_run(
-        rows in any_rows(), batch_size in 1_u32..8, concurrency in 1_usize..4,
+        rows in any_rows(), batch_size in 1_u32..8, concurrency in 1_usize..4, window_rows in 1_usize..70,
     ) {
         let target = Target { policy: refresh(), cutoff: Cutoff::before(now(), refresh().retention).unwrap() };
         let expected = fates(&target, &rows);
@@ -313,6 +314,7 @@ proptest! {
         lab.store = MemoryStore::new(now(), rows.clone());
         lab.limits.batch_size = batch_size;
         lab.limits.concurrency = concurrency;
+        lab.limits.window_rows = window_rows;
         let report = lab.run();
         let survivors: Vec<_> = lab.store.rows().into_keys().collect();
         let kept: Vec<_> = expected.iter().filter(|(_, fate)| **fate != Fate::Goes).map(|(row, _)| *row).collect();
@@ -328,7 +330,7 @@ proptest! {
 
     #[test]
     fn faults_cost_time_but_never_a_wrong_row(
-        rows in any_rows(), batch_size in 1_u32..8, concurrency in 1_usize..4,
+        rows in any_rows(), batch_size in 1_u32..8, concurrency in 1_usize..4, window_rows in 1_usize..70,
         held in prop::collection::vec(0_u64..60, 0..4), refusing in prop::collection::vec(0_u64..60, 0..4),
         vetoed in prop::collection::vec(0_u64..60, 0..4),
         kinds in prop::collection::vec(prop_oneof![Just(FailureKind::Transient), Just(FailureKind::Timeout), Just(FailureKind::Row)], 0..5),
@@ -339,6 +341,7 @@ proptest! {
         lab.store = MemoryStore::new(now(), rows.clone());
         lab.limits.batch_size = batch_size;
         lab.limits.concurrency = concurrency;
+        lab.limits.window_rows = window_rows;
         held.iter().for_each(|row| lab.store.hold(RowAddress(*row), true));
         refusing.iter().for_each(|row| lab.store.refuse(RowAddress(*row)));
         vetoed.iter().for_each(|row| lab.store.veto(RowAddress(*row)));

@@ -23,7 +23,9 @@ use crate::connect::Database;
 pub(crate) enum Purpose {
     /// A scan: read-only, with memory for one sort of a window.
     Read,
-    /// A batch: planned for a handful of rows found by address and index, whatever the statistics say.
+    /// A climb: read-only, row by row.
+    Climb,
+    /// A batch.
     Delete,
 }
 
@@ -62,12 +64,19 @@ impl Bounds {
         let millis = |bound: Duration| bound.as_millis().clamp(1, 2_000_000_000);
         let (statement, lock) = (millis(self.statement), millis(self.lock));
         let purpose = match purpose {
-            Purpose::Read => " READ ONLY; SET LOCAL work_mem = '64MB'",
-            // Every step finds its rows by ctid or through an index. A plan by statistics may flip to reading the
-            // whole table once per batch (hash or merge joins over a sequential scan).
+            // Hash joins need no sorting of a million rows first.
+            Purpose::Read => " READ ONLY; SET LOCAL work_mem = '64MB'; SET LOCAL enable_mergejoin = off",
+            // A batch finds its rows by ctid or through an index, and joins only what it holds in memory. A plan by
+            // statistics, which know nothing of a batch's size, may read the whole table or go quadratic instead.
             Purpose::Delete => {
-                "; SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; \
-                 SET LOCAL enable_nestloop = on; SET LOCAL enable_indexscan = on; SET LOCAL enable_tidscan = on"
+                "; SET LOCAL enable_seqscan = off; SET LOCAL enable_nestloop = off; SET LOCAL enable_mergejoin = off; \
+                 SET LOCAL enable_hashjoin = on; SET LOCAL enable_hashagg = on; SET LOCAL enable_indexscan = on; \
+                 SET LOCAL enable_bitmapscan = on; SET LOCAL enable_tidscan = on"
+            }
+            // One row at a time, through indexes.
+            Purpose::Climb => {
+                " READ ONLY; SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; \
+                 SET LOCAL enable_mergejoin = off; SET LOCAL enable_nestloop = on; SET LOCAL enable_indexscan = on"
             }
         };
         format!(

@@ -9,6 +9,7 @@ use retention_domain::plan::Target;
 use retention_domain::ports::RetentionStore;
 use retention_domain::{
     Backlog, BatchDone, BatchRequest, Failure, FailureKind, Preview, RowAddress, Window, WindowMark,
+    WindowRow,
 };
 use sea_orm::Statement;
 use sqlx::postgres::PgRow;
@@ -51,6 +52,7 @@ impl PgRetentionStore {
     /// Cancels the scans in flight: nothing is lost with them.
     pub async fn cancel_scans(&self) {
         self.cancel(Purpose::Read).await;
+        self.cancel(Purpose::Climb).await;
     }
 
     /// Cancels the batches in flight: each fails with `query_canceled` and has deleted nothing.
@@ -121,6 +123,10 @@ fn address(row: &PgRow) -> Result<RowAddress, sqlx::Error> {
     from_wire(row.try_get("address")?).ok_or_else(|| sqlx::Error::ColumnNotFound("address".to_owned()))
 }
 
+fn parent(row: &PgRow) -> Result<Option<RowAddress>, sqlx::Error> {
+    Ok(row.try_get::<Option<&[u8]>, _>("parent")?.and_then(from_wire))
+}
+
 fn addresses(row: &PgRow, column: &str) -> Result<Vec<RowAddress>, sqlx::Error> {
     let text: &str = row.try_get(column)?;
     parse_tid_list(text).ok_or_else(|| sqlx::Error::ColumnNotFound(column.to_owned()))
@@ -189,12 +195,12 @@ impl RetentionStore for PgRetentionStore {
                 {
                     let mut found = query(statement).fetch(&mut **session);
                     while let Some(row) = found.try_next().await? {
-                        rows.push(address(&row)?);
+                        rows.push(WindowRow::new(address(&row)?, parent(&row)?, row.try_get("held_back")?));
                         last = Some(row);
                     }
                 }
                 let next = match (last, rows.last()) {
-                    (Some(row), Some(address)) if rows.len() >= max_rows => {
+                    (Some(row), Some(WindowRow { address, .. })) if rows.len() >= max_rows => {
                         Some(WindowMark { age: row.try_get("age")?, address: *address })
                     }
                     _ => None,
@@ -202,6 +208,23 @@ impl RetentionStore for PgRetentionStore {
                 Ok((session, Window { rows, next }))
             },
         )
+        .await
+    }
+
+    async fn climb(
+        &self,
+        target: &Target,
+        from: &[RowAddress],
+        max_rows: usize,
+        limit: Duration,
+    ) -> Result<Vec<WindowRow>, Failure> {
+        let statement = sql::climb(target, from, max_rows);
+        self.transaction(&attempt("climbing in", target), Purpose::Climb, limit, async |mut session| {
+            let found = query(statement).fetch_all(&mut **session).await?;
+            let row = |row: &PgRow| Ok(WindowRow::new(address(row)?, parent(row)?, false));
+            let rows = found.iter().map(row).collect::<Result<_, sqlx::Error>>()?;
+            Ok((session, rows))
+        })
         .await
     }
 
@@ -215,7 +238,6 @@ impl RetentionStore for PgRetentionStore {
                 deleted: count(&row, "deleted")?,
                 held: count(&row, "held")?,
                 stayed: addresses(&row, "stayed")?,
-                frontier: addresses(&row, "frontier")?,
             };
             Ok((session, done))
         })

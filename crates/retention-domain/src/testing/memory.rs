@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::batch::{BatchDone, BatchRequest, RowAddress, Window, WindowMark};
+use crate::batch::{BatchDone, BatchRequest, RowAddress, Window, WindowMark, WindowRow};
 use crate::failure::{Failure, FailureKind};
 use crate::plan::{Preview, Target};
 use crate::ports::RetentionStore;
@@ -122,22 +122,9 @@ impl State {
         self.rows.get(&row)?.parent
     }
 
-    /// Seeds first, then level by level: the rows of one batch, each with the seed it was climbed from.
-    fn climb(&self, target: &Target, request: &BatchRequest) -> Vec<(RowAddress, RowAddress)> {
-        let free = |row: &RowAddress| self.is_due(target, *row) && self.is_leaf(target, *row);
-        let mut batch: Vec<_> = request.seeds.iter().copied().filter(free).map(|seed| (seed, seed)).collect();
-        let mut next = 0;
-        while let Some((row, seed)) = batch.get(next).copied() {
-            next += 1;
-            if let Some(parent) = self.parent(target, row).filter(|parent| self.is_due(target, *parent))
-                && self.children(parent).all(|child| child == row)
-                && parent != row
-            {
-                batch.push((parent, seed));
-            }
-        }
-        batch.truncate(request.max_rows as usize);
-        batch
+    fn window_row(&self, target: &Target, row: RowAddress, held_back: bool) -> WindowRow {
+        let parent = self.parent(target, row).filter(|parent| self.is_due(target, *parent));
+        WindowRow::new(row, parent, held_back)
     }
 }
 
@@ -170,42 +157,69 @@ impl RetentionStore for MemoryStore {
     ) -> Result<Window, Failure> {
         let mut state = self.state();
         state.scripted()?;
-        let mut due: Vec<_> = state
+        let key = |address: RowAddress| Some((state.rows.get(&address)?.age?, address));
+        let mut page: Vec<_> = state
             .rows
-            .iter()
-            .filter(|(address, row)| row.is_due(target) && state.is_leaf(target, **address))
-            .filter_map(|(address, row)| Some((row.age?, *address)))
+            .keys()
+            .filter(|address| state.is_due(target, **address))
+            .filter_map(|address| key(*address))
             .filter(|key| after.is_none_or(|mark| *key > (mark.age, mark.address)))
             .collect();
-        due.sort_unstable();
-        let full = due.len() >= max_rows;
-        due.truncate(max_rows);
-        let next =
-            due.last().filter(|_| full).map(|(age, address)| WindowMark { age: *age, address: *address });
-        Ok(Window { rows: due.into_iter().map(|(_, address)| address).collect(), next })
+        page.sort_unstable();
+        let full = page.len() >= max_rows;
+        page.truncate(max_rows);
+        let last = page.last().copied();
+        let follows_parents = target.policy.parent_column.is_some();
+        let beyond = |child: RowAddress| !state.is_due(target, child) || key(child) > last;
+        let row = |(_, address): &(DateTime<Utc>, RowAddress)| {
+            let held_back = follows_parents && state.children(*address).any(beyond);
+            state.window_row(target, *address, held_back)
+        };
+        let rows = page.iter().map(row).collect();
+        let next = last.filter(|_| full).map(|(age, address)| WindowMark { age, address });
+        Ok(Window { rows, next })
+    }
+
+    async fn climb(
+        &self,
+        target: &Target,
+        from: &[RowAddress],
+        max_rows: usize,
+        _limit: Duration,
+    ) -> Result<Vec<WindowRow>, Failure> {
+        let mut state = self.state();
+        state.scripted()?;
+        let free = |row: &RowAddress| state.is_due(target, *row) && state.is_leaf(target, *row);
+        let mut climbed: Vec<_> = from.iter().copied().filter(free).collect();
+        let mut next = 0;
+        while let Some(row) = climbed.get(next).copied() {
+            next += 1;
+            if let Some(parent) = state.parent(target, row).filter(|parent| state.is_due(target, *parent))
+                && state.children(parent).all(|child| child == row)
+            {
+                climbed.push(parent);
+            }
+        }
+        climbed.truncate(max_rows);
+        Ok(climbed.into_iter().map(|row| state.window_row(target, row, false)).collect())
     }
 
     async fn delete_batch(&self, target: &Target, request: &BatchRequest) -> Result<BatchDone, Failure> {
         let mut state = self.state();
         state.scripted()?;
-        let batch = state.climb(target, request);
-        let held: Vec<_> = batch.iter().copied().filter(|(row, _)| state.held.contains(row)).collect();
-        // A held row costs its own ancestors: what was climbed from the same seed, from it on.
-        let mut cut = BTreeSet::new();
-        let batch: Vec<_> = batch
-            .into_iter()
-            .filter(|(row, seed)| {
-                if state.held.contains(row) {
-                    cut.insert(*seed);
-                }
-                !cut.contains(seed)
-            })
-            .map(|(row, _)| row)
-            .collect();
-        if batch.iter().any(|row| state.refusing.contains(row)) {
+        let due: Vec<_> = request.rows.iter().copied().filter(|row| state.is_due(target, *row)).collect();
+        let (held, free): (Vec<_>, Vec<_>) = due.into_iter().partition(|row| state.held.contains(row));
+        let mut free: BTreeSet<_> = free.into_iter().collect();
+        // A row with a child that does not go stays, and then its parent does too.
+        while let Some(stays) = free.iter().copied().find(|row| {
+            target.policy.parent_column.is_some() && state.children(*row).any(|child| !free.contains(&child))
+        }) {
+            free.remove(&stays);
+        }
+        if free.iter().any(|row| state.refusing.contains(row)) {
             return Err(Failure::new(FailureKind::Row, "a row refuses (23503)"));
         }
-        let (stayed, gone): (Vec<_>, Vec<_>) = batch.into_iter().partition(|row| state.vetoed.contains(row));
+        let (stayed, gone): (Vec<_>, Vec<_>) = free.into_iter().partition(|row| state.vetoed.contains(row));
         if let Some(row) =
             stayed.iter().find(|row| state.parent(target, **row).is_some_and(|p| gone.contains(&p)))
         {
@@ -214,13 +228,11 @@ impl RetentionStore for MemoryStore {
                 format!("row {} is still referred to (23503)", row.0),
             ));
         }
-        let parents: BTreeSet<_> = gone.iter().filter_map(|row| state.parent(target, *row)).collect();
         for row in &gone {
             state.rows.remove(row);
         }
         state.largest_batch = state.largest_batch.max(gone.len() as u64);
-        let frontier = parents.into_iter().filter(|parent| state.is_due(target, *parent)).collect();
-        Ok(BatchDone { deleted: gone.len() as u64, held: held.len() as u64, stayed, frontier })
+        Ok(BatchDone { deleted: gone.len() as u64, held: held.len() as u64, stayed })
     }
 
     async fn backlog(&self, target: &Target, _limit: Duration) -> Result<Backlog, Failure> {

@@ -3,6 +3,7 @@
 
 mod backlog;
 mod catalog;
+mod climb;
 mod count;
 mod delete_batch;
 mod predicate;
@@ -10,6 +11,7 @@ mod window;
 
 pub use backlog::{backlog, backlog_flat};
 pub use catalog::columns;
+pub use climb::climb;
 pub use count::{count_due, preview_extras};
 pub use delete_batch::delete_batch;
 pub use window::window;

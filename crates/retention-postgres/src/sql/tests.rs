@@ -40,11 +40,7 @@ fn odd() -> Target {
 }
 
 fn request() -> BatchRequest {
-    BatchRequest {
-        seeds: vec![RowAddress(1), RowAddress(7 << 16 | 3)],
-        max_rows: 5000,
-        limit: Duration::from_secs(30),
-    }
+    BatchRequest { rows: vec![RowAddress(1), RowAddress(7 << 16 | 3)], limit: Duration::from_secs(30) }
 }
 
 fn mark() -> WindowMark {
@@ -84,6 +80,8 @@ snapshot!(refresh_count_due, super::count_due(&refresh()));
 snapshot!(refresh_backlog, super::backlog(&refresh()));
 snapshot!(refresh_preview_extras, super::preview_extras(&refresh()));
 snapshot!(refresh_columns, super::columns(&refresh().policy.table));
+snapshot!(refresh_climb, super::climb(&refresh(), &request().rows, 100_000));
+snapshot!(odd_names_window, super::window(&odd(), None, 10));
 snapshot!(odd_names_delete_batch, super::delete_batch(&odd(), &request()));
 snapshot!(odd_names_backlog, super::backlog(&odd()));
 
@@ -97,6 +95,7 @@ fn no_value_reaches_the_text() {
     for statement in [
         super::window(&target, Some(mark()), 10),
         super::delete_batch(&target, &request()),
+        super::climb(&target, &request().rows, 10),
         super::count_due(&target),
         super::backlog(&target),
         super::preview_extras(&target),

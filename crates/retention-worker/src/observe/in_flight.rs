@@ -80,7 +80,7 @@ impl Phase {
     }
 
     /// Opens the span of the batch on a lane.
-    pub(super) fn open_batch(&mut self, policy: &str, lane: usize, max_rows: u32) {
+    pub(super) fn open_batch(&mut self, policy: &str, lane: usize, max_rows: usize) {
         let span = info_span!(
             parent: &self.span, "batch", phase = policy, batchSize = max_rows, deletedCount = Empty, exception = Empty
         );

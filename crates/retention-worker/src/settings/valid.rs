@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use retention_domain::calendar::Schedule;
+use retention_domain::run::WINDOW_ROWS;
 use retention_domain::{RetentionPeriod, RunLimits};
 use serde::Serialize;
 
@@ -120,6 +121,7 @@ impl Settings {
                     statement_timeout: statement_timeout?,
                     lock_timeout: lock_timeout?,
                     concurrency: usize::try_from(concurrency?).ok()?,
+                    window_rows: WINDOW_ROWS,
                 },
                 http_addr: http_addr?,
                 shutdown_grace: shutdown_grace?,
