@@ -2,6 +2,7 @@
 
 use retention_domain::{Failure, FailureKind};
 use sqlx::Error;
+use sqlx::postgres::PgDatabaseError;
 
 /// What the loop shall do about this SQLSTATE. The codes and their names: PostgreSQL's appendix A.
 #[must_use]
@@ -9,18 +10,22 @@ pub fn classify_sqlstate(code: &str) -> FailureKind {
     match code {
         // query_canceled: by statement_timeout, or by ourselves when the grace period is over.
         "57014" => FailureKind::Timeout,
-        // serialization_failure, deadlock_detected, lock_not_available, object_in_use,
-        // in_failed_sql_transaction, idle_in_transaction_session_timeout, transaction_timeout.
-        "40001" | "40P01" | "55P03" | "55006" | "25P02" | "25P03" | "25P04" => FailureKind::Transient,
-        // A foreign key from elsewhere, any other constraint, and whatever a trigger raises. 23001 is what
-        // PostgreSQL 18 says where earlier versions say 23503 (ON DELETE RESTRICT).
-        code if ["22", "23", "27", "2F", "38", "39", "44", "P0"].contains(&class(code)) => FailureKind::Row,
-        // connection_exception, transaction_rollback, insufficient_resources, operator_intervention,
-        // system_error.
-        code if ["08", "40", "53", "57", "58"].contains(&class(code)) => FailureKind::Transient,
-        // Missing tables and rights, a read-only server, a published table without identity, and all the rest:
-        // nothing a retry could mend.
-        _ => FailureKind::Fatal,
+        // lock_not_available, object_in_use, in_failed_sql_transaction, idle_in_transaction_session_timeout,
+        // transaction_timeout.
+        "55P03" | "55006" | "25P02" | "25P03" | "25P04" => FailureKind::Transient,
+        _ => match class(code) {
+            // connection_exception, transaction_rollback (deadlock, serialization), insufficient_resources,
+            // operator_intervention, system_error.
+            "08" | "40" | "53" | "57" | "58" => FailureKind::Transient,
+            // Missing tables and rights, a read-only or misconfigured server, a published table without identity:
+            // nothing a retry could mend.
+            "" | "0A" | "25" | "26" | "28" | "3D" | "3F" | "42" | "54" | "55" | "F0" | "HV" | "XX" => {
+                FailureKind::Fatal
+            }
+            // A foreign key from elsewhere, any other constraint, and whatever a trigger raises, with a code of its own
+            // or not. 23001 is what PostgreSQL 18 says where earlier versions say 23503 (ON DELETE RESTRICT).
+            _ => FailureKind::Row,
+        },
     }
 }
 
@@ -28,22 +33,26 @@ fn class(code: &str) -> &str {
     code.get(..2).unwrap_or(code)
 }
 
-/// The failure of `attempt` (such as "deleting a batch"), in a sentence that holds no value of a row: messages
-/// that triggers and data errors bring are left out, and so is every DETAIL.
+/// The failure of `attempt` (such as "deleting a batch"), in a sentence that holds no value of a row: what triggers
+/// raise and data errors say is left out, and so is every DETAIL.
 #[must_use]
 pub fn failure(attempt: &str, error: &Error) -> Failure {
-    let Error::Database(database) = error else {
-        return without_code(attempt, error);
-    };
+    let Error::Database(database) = error else { return without_code(attempt, error) };
     let code = database.code().unwrap_or_default();
-    let kind = classify_sqlstate(&code);
-    let what = match (database.constraint(), database.table(), class(&code)) {
-        (Some(constraint), Some(table), "23") => {
+    let raised = database
+        .try_downcast_ref::<PgDatabaseError>()
+        .is_some_and(|error| error.routine() == Some("exec_stmt_raise"));
+    let kind = match classify_sqlstate(&code) {
+        // Raised by a trigger, with a code that elsewhere speaks of the whole statement.
+        FailureKind::Fatal if raised => FailureKind::Row,
+        kind => kind,
+    };
+    let what = match (database.constraint(), database.table(), kind) {
+        (Some(constraint), Some(table), FailureKind::Row) if !raised => {
             format!("constraint {constraint} on table {table} forbids it")
         }
-        (_, _, "22" | "23" | "27" | "2F" | "38" | "39" | "44" | "P0") => {
-            "a trigger or constraint raised".to_owned()
-        }
+        (_, _, FailureKind::Row) => "a trigger or constraint raised".to_owned(),
+        _ if raised => "a trigger raised".to_owned(),
         // Identifiers only: "permission denied for table …", "relation … does not exist".
         _ => database.message().to_owned(),
     };
@@ -95,7 +104,8 @@ mod tests {
     #[case::no_replica_identity("55000", FailureKind::Fatal)]
     #[case::wrong_password("28P01", FailureKind::Fatal)]
     #[case::no_such_database("3D000", FailureKind::Fatal)]
-    #[case::unknown("XX999", FailureKind::Fatal)]
+    #[case::code_of_a_trigger_s_own("ZZ001", FailureKind::Row)]
+    #[case::internal("XX000", FailureKind::Fatal)]
     #[case::empty("", FailureKind::Fatal)]
     fn every_code_has_its_kind(#[case] code: &str, #[case] kind: FailureKind) {
         assert_eq!(classify_sqlstate(code), kind);
