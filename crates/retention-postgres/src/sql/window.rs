@@ -50,14 +50,13 @@ LIMIT {limit}"
 last AS MATERIALIZED (
   SELECT age, address FROM page ORDER BY age DESC, address DESC LIMIT 1),
 beyond AS MATERIALIZED (
-  SELECT DISTINCT child.{parent} AS parent FROM {table} AS child
-  WHERE child.{parent} IS NOT NULL
-    AND (({child}) IS NOT TRUE OR (child.{age}, child.ctid) > (SELECT age, address FROM last)))
+  SELECT DISTINCT page.key FROM page JOIN {table} AS child ON child.{parent} = page.key
+  WHERE ({child}) IS NOT TRUE OR (child.{age}, child.ctid) > (SELECT age, address FROM last))
 SELECT pg_catalog.tidsend(page.address) AS address, pg_catalog.tidsend(up.ctid) AS parent, page.age,
-  beyond.parent IS NOT NULL AS held_back
+  beyond.key IS NOT NULL AS held_back
 FROM page
 LEFT JOIN {table} AS up ON up.{key} = page.parent AND {up}
-LEFT JOIN beyond ON beyond.parent = page.key
+LEFT JOIN beyond ON beyond.key = page.key
 ORDER BY page.age, page.address"
         ),
     };

@@ -43,6 +43,9 @@ pub fn execute(cli: Cli, vars: impl IntoIterator<Item = (OsString, OsString)>) -
     Logging::from_values(Some(&settings.log_filter), settings.log_format.as_deref(), terminal)
         .and_then(Logging::init)
         .map_err(|error| chain(&error))?;
+    if settings.otlp_endpoint.is_some() {
+        tracing::warn!("OTEL_EXPORTER_OTLP_ENDPOINT is set, but this version exports no traces");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -1,35 +1,24 @@
 //! The resolved settings. Secrets are hidden by whoever makes the rows.
 
-use serde::Serialize;
-
 use super::json;
 use super::text::words;
+use crate::settings::Resolved;
 
-/// One setting, as text. Its keys are public interface.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ConfigRow {
-    /// The variable's full name.
-    pub variable: String,
-    /// The resolved value.
-    pub value: String,
-    /// The value's unit; empty when it has none.
-    pub unit: String,
-    /// `default` or `environment`.
-    pub source: String,
-}
-
-/// The settings as one JSON array on one line.
+/// The settings as one JSON array on one line; null where there is no value.
 #[must_use]
-pub fn config_json(rows: &[ConfigRow]) -> String {
-    json(&rows)
+pub fn config_json(settings: &[Resolved]) -> String {
+    json(&settings)
 }
 
 /// The settings for people, at most 100 columns wide.
 #[must_use]
-pub fn config_text(rows: &[ConfigRow]) -> String {
+pub fn config_text(settings: &[Resolved]) -> String {
     words(
         ["variable", "value", "unit", "source"],
-        rows.iter().cloned().map(|row| [row.variable, row.value, row.unit, row.source]),
+        settings.iter().map(|setting| {
+            let value = setting.value.clone().unwrap_or_else(|| "none".to_owned());
+            [setting.variable.to_owned(), value, setting.unit.to_owned(), setting.source.to_owned()]
+        }),
     )
 }
 
@@ -37,23 +26,20 @@ pub fn config_text(rows: &[ConfigRow]) -> String {
 mod tests {
     use super::*;
 
-    fn rows() -> Vec<ConfigRow> {
-        let row = |variable: &str, value: &str, unit: &str, source: &str| ConfigRow {
-            variable: variable.to_owned(),
-            value: value.to_owned(),
-            unit: unit.to_owned(),
-            source: source.to_owned(),
+    fn rows() -> Vec<Resolved> {
+        let row = |variable, value: Option<&str>, unit, source| Resolved {
+            variable,
+            value: value.map(str::to_owned),
+            unit,
+            source,
         };
+        let long = format!("/etc/retention/{}.toml", "long/".repeat(20));
         vec![
-            row("DATABASE_URL", "(hidden)", "", "environment"),
-            row("SESSION_RETENTION_REFRESH_TERMINAL_RETENTION", "90d", "duration", "default"),
-            row(
-                "SESSION_RETENTION_POLICY_FILE",
-                &format!("/etc/retention/{}.toml", "long/".repeat(20)),
-                "path",
-                "environment",
-            ),
-            row("SESSION_RETENTION_AUDIT_TABLE", "a\u{1b}[2Jb", "", "environment"),
+            row("DATABASE_URL", Some("***"), "URL", "environment"),
+            row("SESSION_RETENTION_REFRESH_TERMINAL_RETENTION", Some("90d"), "duration", "default"),
+            row("SESSION_RETENTION_POLICY_FILE", Some(&long), "path", "environment"),
+            row("SESSION_RETENTION_AUDIT_TABLE", Some("a\u{1b}[2Jb"), "table", "environment"),
+            row("LOG_FORMAT", None, "format", "default"),
         ]
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 
-pub use config::{ConfigRow, config_json, config_text};
+pub use config::{config_json, config_text};
 pub use plan::{PlanRow, plan_json, plan_text};
 pub use report::{report_json, report_text};
 pub(crate) use text::plain;
