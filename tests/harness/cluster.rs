@@ -1,9 +1,10 @@
 //! A throw-away cluster from the server binaries of this machine: own folder, own port, own end.
 
+use std::env;
 use std::fs;
-use std::io::{BufRead, BufReader, Result as IoResult};
+use std::io::{Read, Result as IoResult};
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
@@ -13,28 +14,29 @@ use nix::unistd::{User, geteuid};
 use crate::Durability;
 use crate::lifeline::Lifeline;
 
-/// Makes and starts the cluster, says `ready PORT` or `failed`, and removes everything when it is time.
+/// Makes and starts the cluster, says `ready PORT FOLDER` or what went wrong, and removes everything when it is
+/// time.
 ///
-/// Everything is in one script so that there is no moment at which a death of ours leaves something behind. The
-/// folder is the last thing to go: a server that outlived it would notice and stop by itself.
+/// Everything from the folder on is in one script, so that there is no moment at which a death of ours leaves
+/// something behind. The folder is the last thing to go: a server that outlived it would notice and stop by itself.
 const SCRIPT: &str = r#"
-bin=$1 dir=$2 options=$3
-shift 3
-trap '' HUP INT TERM
+bin=$1 options=$2
+shift 2
+trap '' HUP INT TERM PIPE
+dir=$(mktemp -d "$PWD/retention-postgres-XXXXXX" 2>&1) || { echo "$dir"; exit 1; }
 start() {
   "$bin/initdb" -D "$dir/data" -A trust -U postgres --locale=C -E UTF8 --no-sync >>"$dir/start.log" 2>&1 || return
   for port; do
-    if "$bin/pg_ctl" -D "$dir/data" -l "$dir/server.log" -o "-p $port $options" -w -t 60 start >>"$dir/start.log" 2>&1; then
-      echo "ready $port"
+    "$bin/pg_ctl" -D "$dir/data" -l "$dir/server.log" -o "-p $port $options" -w -t 60 start >>"$dir/start.log" 2>&1 &&
       return
-    fi
   done
-  false
+  return 1
 }
-start "$@" || echo failed
+if start "$@"; then echo "ready $port $dir"; else cat "$dir"/*.log | grep . | tail -n 4; fi 2>/dev/null
+exec >/dev/null
 while read -r _; do :; done
 "$bin/pg_ctl" -D "$dir/data" -m immediate -w -t 60 stop >/dev/null 2>&1
-cd / && rm -rf "$dir"
+rm -rf "$dir"
 "#;
 
 const LOOPBACK_ONLY: &str = "-c listen_addresses=127.0.0.1 -c unix_socket_directories=";
@@ -59,37 +61,30 @@ impl Cluster {
     /// When the binaries do not run or the server does not start: with what they said.
     pub(crate) fn start(binaries: &Path, durability: Durability) -> Result<Self> {
         let user = unprivileged_user()?;
-        let folder = tempfile::Builder::new()
-            .prefix("retention-postgres-")
-            .tempdir_in(temporary_folder(user.as_ref())?)
-            .context("making the cluster's folder")?;
-        if let Some(user) = &user {
-            chown(folder.path(), Some(user.uid.as_raw()), Some(user.gid.as_raw()))
-                .with_context(|| format!("giving the cluster's folder to the user {}", user.name))?;
-        }
         let options = [LOOPBACK_ONLY.to_owned(), durability.options().join(" ")].join(" ");
         let ports = free_ports().context("looking for a free port")?;
-        let arguments = [binaries.as_os_str(), folder.path().as_os_str(), options.as_ref()];
-        let arguments = arguments.into_iter().map(ToOwned::to_owned).chain(ports.map(Into::into));
-        let (lifeline, stdout) = Lifeline::spawn(SCRIPT, arguments, |command| {
+        let arguments =
+            [binaries.as_os_str().to_owned(), options.into()].into_iter().chain(ports.map(Into::into));
+        let parent = temporary_folder(user.as_ref())?;
+        let (lifeline, mut stdout) = Lifeline::spawn(SCRIPT, arguments, |command| {
             // Settings of the caller (PGDATA, PGPORT, a locale) must not reach the server.
-            command.env_clear().env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin").env("LC_ALL", "C");
-            command.current_dir(folder.path());
+            command.env_clear().envs(env::var_os("PATH").map(|path| ("PATH", path))).env("LC_ALL", "C");
+            command.current_dir(parent);
             if let Some(user) = &user {
                 // Leaving root also drops the supplementary groups.
                 command.uid(user.uid.as_raw()).gid(user.gid.as_raw());
             }
         })?;
-        // From here on the folder is the script's to remove.
-        let folder = folder.keep();
 
         let mut said = String::new();
-        BufReader::new(stdout).read_line(&mut said).context("waiting for the cluster to start")?;
-        let Some(port) = said.trim_end().strip_prefix("ready ") else {
-            bail!("{} {}", binaries.display(), failure(&folder));
+        stdout.read_to_string(&mut said).context("waiting for the cluster to start")?;
+        let ready = said.trim_end().strip_prefix("ready ").and_then(|ready| ready.split_once(' '));
+        let Some((port, folder)) = ready else {
+            let reason: Vec<&str> = said.lines().collect();
+            bail!("a server of {} did not start: {}", binaries.display(), reason.join("; "));
         };
         let port = port.parse().with_context(|| format!("the start script said {said:?}"))?;
-        Ok(Self { _lifeline: lifeline, folder, port })
+        Ok(Self { _lifeline: lifeline, folder: folder.into(), port })
     }
 
     pub(crate) fn url(&self) -> String {
@@ -116,7 +111,7 @@ fn unprivileged_user() -> Result<Option<User>> {
 
 /// The folder for temporary files, or the first one in which that other user may work and remove its own.
 fn temporary_folder(user: Option<&User>) -> Result<PathBuf> {
-    let preferred = std::env::temp_dir();
+    let preferred = env::temp_dir();
     if user.is_none() {
         return Ok(preferred);
     }
@@ -136,17 +131,4 @@ fn free_ports() -> IoResult<impl Iterator<Item = String>> {
         .map(|listener| Ok(listener.local_addr()?.port().to_string()))
         .collect::<IoResult<_>>()?;
     Ok(ports.into_iter())
-}
-
-/// The end of what `initdb`, `pg_ctl` and the server wrote.
-fn failure(folder: &Path) -> String {
-    let written: String = ["start.log", "server.log"]
-        .into_iter()
-        .filter_map(|name| fs::read_to_string(folder.join(name)).ok())
-        .collect();
-    let lines: Vec<&str> = written.lines().filter(|line| !line.trim().is_empty()).collect();
-    if lines.is_empty() {
-        return "did not start and said nothing".to_owned();
-    }
-    format!("did not start: {}", lines[lines.len().saturating_sub(4)..].join("; "))
 }

@@ -1,2 +1,21 @@
+//! Everything that takes a real PostgreSQL or a process of ours.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod boundaries;
+mod check;
+mod concurrency;
+mod connections;
+mod faults;
+mod held;
 mod migrations;
+mod model;
+mod plans;
+mod process;
+mod serve;
 mod server;
+mod shapes;
+mod signals;
+mod slow;
+mod spec;
+mod store_contract;
+mod stores;

@@ -3,8 +3,10 @@
 //! Cannot show the container and the download at work on a machine without Docker or network.
 
 use std::collections::HashSet;
+use std::fs::{self, Permissions};
 use std::io::ErrorKind;
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -221,14 +223,16 @@ fn without_binaries() -> bool {
 }
 
 #[rstest]
-#[case::returned("return", None)]
-#[case::panicked("panic", None)]
-#[case::interrupted("wait", Some(Signal::SIGINT))]
-#[case::terminated("wait", Some(Signal::SIGTERM))]
-#[case::killed("wait", Some(Signal::SIGKILL))]
+#[case::returned("return", "holding", None)]
+#[case::panicked("panic", "holding", None)]
+#[case::interrupted("wait", "holding", Some(Signal::SIGINT))]
+#[case::terminated("wait", "holding", Some(Signal::SIGTERM))]
+#[case::killed("wait", "holding", Some(Signal::SIGKILL))]
+#[case::killed_early("wait", "starting", Some(Signal::SIGKILL))]
 #[tokio::test]
 async fn leaves_no_server_no_folder_and_no_process(
     #[case] end: &str,
+    #[case] event: &str,
     #[case] signal: Option<Signal>,
 ) -> Result<()> {
     if without_binaries() {
@@ -238,24 +242,33 @@ async fn leaves_no_server_no_folder_and_no_process(
     let pipe = folder.path().join("alive");
     mkfifo(&pipe, Mode::S_IRWXU)?;
     let alive = pipe::OpenOptions::new().open_receiver(&pipe)?;
+    // Where the holder's cluster goes, also if the holder is root and the cluster belongs to somebody else.
+    let clusters = TempDir::new()?;
+    fs::set_permissions(clusters.path(), Permissions::from_mode(0o777))?;
+    let variables = [("TMPDIR", clusters.path().to_str().context("a path in UTF-8")?)];
+
     let holder = Path::new(env!("CARGO_BIN_EXE_hold-server"));
-    let mut holder = Process::spawn(holder, [end, pipe.to_str().context("a path in UTF-8")?], [])?;
-    let line = holder.wait_for_line(|line| line.starts_with("holding "), DEADLINE).await?;
-    let [_, url, cluster] = line.split(' ').collect::<Vec<_>>()[..] else { bail!("{line}") };
-    let address = url.trim_start_matches("postgres://postgres@").trim_end_matches("/postgres");
+    let mut holder = Process::spawn(holder, [end, pipe.to_str().context("a path in UTF-8")?], variables)?;
+    let line = holder.wait_for_line(|line| line.starts_with(event), DEADLINE).await?;
+    let held: Vec<&str> = line.split(' ').skip(1).collect();
     if let Some(signal) = signal {
-        // Only while nothing has ended yet is this known to be what the checks below look for.
-        assert!(Path::new(cluster).join("data/postmaster.pid").exists());
-        PgConnection::connect(url).await?.close().await?;
+        if let [url, cluster] = held[..] {
+            // The checks below have to look for what is there as long as the holder lives.
+            PgConnection::connect(url).await?.close().await?;
+            assert!(Path::new(cluster).starts_with(clusters.path()), "{cluster}");
+        }
         holder.signal(signal)?;
     }
 
-    // The shell that tidies up has inherited the holder's stderr, so this lasts until it has done so.
+    // The shells that tidy up have inherited the holder's stderr, so this lasts until they have done so.
     let finished = holder.wait(DEADLINE).await?;
     assert_eq!(finished.status.success(), end == "return", "{finished:?}");
-    assert!(!Path::new(cluster).exists(), "{cluster} is left behind");
-    assert!(TcpStream::connect(address).is_err(), "a server still listens on {address}");
-    timeout(DEADLINE, without_writer(&alive)).await.context("the holder's process is left behind")??;
+    assert_eq!(fs::read_dir(clusters.path())?.count(), 0, "a cluster is left behind");
+    if let [url, _] = held[..] {
+        let address = url.trim_start_matches("postgres://postgres@").trim_end_matches("/postgres");
+        assert!(TcpStream::connect(address).is_err(), "a server still listens on {address}");
+        timeout(DEADLINE, without_writer(&alive)).await.context("the holder's process is left behind")??;
+    }
     Ok(())
 }
 

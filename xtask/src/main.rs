@@ -1,6 +1,10 @@
 //! Commands for developers: `cargo xtask <command>`. Each is one module with one `run`; nothing else is here.
 
+mod ci;
+mod demo;
 mod seed;
+mod test;
+mod tidy;
 
 use clap::{Parser, Subcommand};
 
@@ -17,13 +21,25 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run everything that a change must pass: .ci/run
+    Ci,
+    /// Watch the worker at work on a database of its own, and prove that exactly the right rows went
+    Demo(demo::Args),
     /// Fill a database with synthetic rows for capacity checks
     Seed(Box<seed::Args>),
+    /// Run the tests that need a server on one version of PostgreSQL
+    Test(test::Args),
+    /// Check rules about the project's files that no compiler checks
+    Tidy,
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
+        Command::Ci => ci::run(),
+        Command::Demo(args) => demo::run(args).await,
         Command::Seed(args) => seed::run(*args).await,
+        Command::Test(args) => test::run(&args),
+        Command::Tidy => tidy::run(),
     }
 }

@@ -282,7 +282,7 @@ where
     }
 
     async fn send(&self, target: &Target, lane: usize, slice: Slice) -> Brought {
-        let limit = self.limits.statement_timeout.min(self.left()).max(LEAST_LIMIT);
+        let limit = self.limits.statement_timeout.min(share_of(self.left())).max(LEAST_LIMIT);
         let request = BatchRequest { rows: slice.rows.clone(), limit };
         let policy = &target.policy;
         self.observer.observe(&RunEvent::BatchStarted { policy, lane, max_rows: slice.rows.len() });
@@ -386,6 +386,13 @@ where
     }
 }
 
+/// How much of the time left one batch may take: a part, so that a batch too large for it leaves time for smaller
+/// ones and for the other policies, instead of using a short run up and ending it with nothing done.
+fn share_of(left: Duration) -> Duration {
+    const ENOUGH_FOR_A_SMALL_BATCH: Duration = Duration::from_millis(250);
+    (left / 4).max(ENOUGH_FOR_A_SMALL_BATCH).min(left)
+}
+
 /// The next policy, in turn, that has a step to start; else when to look again, if a policy waits.
 fn pick(
     drains: &mut [Drain<'_>],
@@ -405,4 +412,15 @@ fn pick(
         }
     }
     Err(wake)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_gets_a_part_of_the_time_left_and_never_more_than_there_is() {
+        let share = |millis| share_of(Duration::from_millis(millis)).as_millis();
+        assert_eq!([share(8000), share(1000), share(500), share(100), share(0)], [2000, 250, 250, 100, 0]);
+    }
 }

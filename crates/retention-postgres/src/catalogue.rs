@@ -9,6 +9,7 @@ pub(crate) struct Column {
     name: Option<String>,
     type_name: Option<String>,
     category: Option<String>,
+    read_only: bool,
 }
 
 impl Column {
@@ -18,6 +19,7 @@ impl Column {
             name: row.try_get("column_name")?,
             type_name: row.try_get("type_name")?,
             category: row.try_get("type_category")?,
+            read_only: row.try_get("read_only")?,
         })
     }
 }
@@ -25,7 +27,7 @@ impl Column {
 /// # Errors
 /// A sentence when the table or a column is missing, is of a kind whose rows have no address of their own, or
 /// is dated by something else than a point in time: what such a column means depends on the session's zone.
-pub(crate) fn check(target: &Target, columns: Vec<Column>) -> Result<(), String> {
+pub(crate) fn check(target: &Target, columns: &[Column]) -> Result<(), String> {
     let policy = &target.policy;
     match columns.first().map(|column| column.kind.as_str()) {
         Some("r") => {}
@@ -55,6 +57,15 @@ pub(crate) fn check(target: &Target, columns: Vec<Column>) -> Result<(), String>
             let type_name = column.type_name.as_deref().unwrap_or_default();
             return Err(format!("column {} is {type_name}, but must be text or an enum", condition.column));
         }
+    }
+    Ok(())
+}
+
+/// # Errors
+/// A sentence when the server takes no writes: a run over nothing due must not look like a success there.
+pub(crate) fn check_writable(columns: &[Column]) -> Result<(), String> {
+    if columns.iter().any(|column| column.read_only) {
+        return Err("the server is read-only (SQLSTATE 25006)".to_owned());
     }
     Ok(())
 }

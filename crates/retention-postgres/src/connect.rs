@@ -1,10 +1,16 @@
 //! Connecting: options the worker needs, and the pool.
+//!
+//! Whatever the pool waits for is bounded: by itself it waits for ever on a connection that was lost without a word,
+//! and keeps that connection's place meanwhile.
 
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use sea_orm::{DatabaseConnection, SqlxPostgresConnector};
+use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions, PgPool};
+use sqlx::{ConnectOptions, Connection, PgPool, Postgres};
+use tokio::time::timeout;
 
 /// What the server calls our sessions: operators find them by it in `pg_stat_activity`.
 pub const APPLICATION_NAME: &str = "SessionRetentionJob";
@@ -13,11 +19,35 @@ pub const APPLICATION_NAME: &str = "SessionRetentionJob";
 /// restart, which the loop's back-off covers.
 pub(crate) const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long an idle connection may take to show that it lives. Longer leaves no time to make another one within
+/// [`ACQUIRE_TIMEOUT`], shorter throws away good ones on a slow network.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
+
+/// SQLSTATE `read_only_sql_transaction`.
+const READ_ONLY: &str = "25006";
+
 /// A pool of connections to one database. Connects when first needed.
 #[derive(Clone, Debug)]
 pub struct Database {
     orm: DatabaseConnection,
     options: PgConnectOptions,
+    distrust: Distrust,
+}
+
+/// Since when connections are not used that were made before.
+#[derive(Clone, Debug, Default)]
+struct Distrust(Arc<Mutex<Option<Instant>>>);
+
+impl Distrust {
+    fn begin(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Whether it reaches a connection of this age.
+    fn reaches(&self, age: Duration) -> bool {
+        let since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        since.is_some_and(|since| since.elapsed() <= age)
+    }
 }
 
 impl Database {
@@ -29,11 +59,21 @@ impl Database {
         let options =
             options.application_name(APPLICATION_NAME).extra_float_digits(None).disable_statement_logging();
         let most = u32::try_from(concurrency).unwrap_or(u32::MAX).saturating_add(1);
+        let distrust = Distrust::default();
+        let of_pool = distrust.clone();
         let pool = PgPoolOptions::new()
             .max_connections(most)
             .acquire_timeout(ACQUIRE_TIMEOUT)
+            // The pool's own test has no bound; a connection that fails ours is replaced at once.
+            .test_before_acquire(false)
+            .before_acquire(move |connection, idle| {
+                let distrusted = of_pool.reaches(idle.age);
+                Box::pin(async move {
+                    Ok(!distrusted && matches!(timeout(SIGN_OF_LIFE, connection.ping()).await, Ok(Ok(()))))
+                })
+            })
             .connect_lazy_with(options.clone());
-        Self { orm: SqlxPostgresConnector::from_sqlx_postgres_pool(pool), options }
+        Self { orm: SqlxPostgresConnector::from_sqlx_postgres_pool(pool), options, distrust }
     }
 
     /// The SeaORM side of the pool, for entities and simple reads.
@@ -51,23 +91,43 @@ impl Database {
         if !matches!(from_pool, sqlx::Error::PoolTimedOut) {
             return from_pool;
         }
-        match tokio::time::timeout(ACQUIRE_TIMEOUT, self.options.connect()).await {
+        match timeout(ACQUIRE_TIMEOUT, self.options.connect()).await {
             Ok(Err(reason)) => reason,
             _ => from_pool,
         }
     }
 
-    /// Whether the server answers: one round trip without a statement of its own.
+    /// Draws the conclusion from an error: sessions of a server that turned read-only stay read-only when it is
+    /// writable again, or when its name leads to another one.
+    pub(crate) fn learn(&self, error: &sqlx::Error) {
+        let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+        if code.as_deref() == Some(READ_ONLY) {
+            self.found_read_only();
+        }
+    }
+
+    /// The server takes no writes: connections made until now are not used again.
+    pub(crate) fn found_read_only(&self) {
+        self.distrust.begin();
+    }
+
+    /// Whether the server answers, which taking a connection from the pool finds out. May be dropped at any time.
     ///
     /// # Errors
-    /// SeaORM's error when it does not.
-    pub async fn ping(&self) -> Result<(), sea_orm::DbErr> {
-        self.orm.ping().await
+    /// When it does not.
+    pub async fn ping(&self) -> Result<(), sqlx::Error> {
+        give_back(self.pool().acquire().await?);
+        Ok(())
     }
 
     /// Closes all connections; waits for none that does not answer.
     pub async fn close(&self) {
         // A connection that hangs while closing must not outlive the grace period.
-        let _ = tokio::time::timeout(Duration::from_secs(1), self.pool().close()).await;
+        let _ = timeout(Duration::from_secs(1), self.pool().close()).await;
     }
+}
+
+/// Gives a connection back to its pool. The pool asks it for a sign of life first; if there is none, it is closed.
+pub(crate) fn give_back(mut connection: PoolConnection<Postgres>) {
+    tokio::spawn(timeout(SIGN_OF_LIFE, connection.return_to_pool()));
 }

@@ -1,5 +1,7 @@
 //! What a failed statement means, by SQLSTATE: the one table.
 
+use std::io::ErrorKind;
+
 use retention_domain::{Failure, FailureKind};
 use sqlx::Error;
 use sqlx::postgres::PgDatabaseError;
@@ -61,6 +63,10 @@ pub fn failure(attempt: &str, error: &Error) -> Failure {
 
 fn without_code(attempt: &str, error: &Error) -> Failure {
     let (kind, what) = match error {
+        // What TLS makes of a certificate: names and reasons, no secret.
+        Error::Io(io) if io.kind() == ErrorKind::InvalidData => {
+            (FailureKind::Transient, format!("the connection failed: {io}"))
+        }
         Error::Io(io) => (FailureKind::Transient, format!("the connection failed: {}", io.kind())),
         Error::PoolTimedOut => (FailureKind::Transient, "no connection could be had in time".to_owned()),
         Error::Tls(_) => (FailureKind::Transient, "the TLS connection could not be made".to_owned()),
@@ -113,7 +119,7 @@ mod tests {
 
     #[test]
     fn errors_without_a_code_are_transient_when_the_connection_is_at_fault() {
-        let lost = Error::Io(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
+        let lost = Error::Io(ErrorKind::ConnectionReset.into());
         let failure = failure("deleting a batch", &lost);
         assert_eq!(failure.kind, FailureKind::Transient);
         assert_eq!(failure.sentence, "deleting a batch: the connection failed: connection reset");

@@ -7,10 +7,12 @@ mod catalogue;
 mod connect;
 pub mod entities;
 mod error;
+mod preflight;
 mod session;
 pub mod sql;
 mod store;
 
 pub use connect::{APPLICATION_NAME, Database};
 pub use error::{classify_sqlstate, failure};
+pub use preflight::{Finding, Level};
 pub use store::PgRetentionStore;

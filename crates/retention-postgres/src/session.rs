@@ -16,7 +16,7 @@ use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Executor, Postgres, Row};
 
-use crate::connect::Database;
+use crate::connect::{Database, give_back};
 
 /// What a transaction is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +110,9 @@ impl Session {
     pub(crate) async fn commit(mut self) -> Result<(), sqlx::Error> {
         self.execute(sqlx::raw_sql("COMMIT")).await?;
         self.forget_pid();
-        drop(self.connection.take());
+        if let Some(connection) = self.connection.take() {
+            give_back(connection);
+        }
         Ok(())
     }
 

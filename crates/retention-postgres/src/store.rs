@@ -17,7 +17,7 @@ use sqlx::{Executor, Row};
 use tokio_util::sync::CancellationToken;
 
 use crate::address::{from_wire, parse_tid_list};
-use crate::catalogue;
+use crate::catalogue::{self, Column};
 use crate::connect::{ACQUIRE_TIMEOUT, Database};
 use crate::error::failure;
 use crate::session::{Bounds, InFlight, Purpose, Session, query};
@@ -73,7 +73,7 @@ impl PgRetentionStore {
     }
 
     /// Runs `work` in a transaction of its own. Whatever goes wrong, the connection is not reused.
-    async fn transaction<T, F, W>(
+    pub(crate) async fn transaction<T, F, W>(
         &self,
         attempt: &str,
         purpose: Purpose,
@@ -94,10 +94,28 @@ impl PgRetentionStore {
         let given_up = |what: &str| Err(Failure::new(FailureKind::Transient, format!("{attempt}: {what}")));
         // Dropping `whole` closes its connection, wherever it stands.
         tokio::select! {
-            result = whole => result.map_err(|error| failure(attempt, &error)),
+            result = whole => result.map_err(|error| {
+                self.database.learn(&error);
+                failure(attempt, &error)
+            }),
             () = tokio::time::sleep(limit + ACQUIRE_TIMEOUT * 2 + PATIENCE) => given_up("the server does not answer"),
             () = self.abandoned.cancelled() => given_up("given up, the process ends"),
         }
+    }
+
+    /// The table's columns, if it is what the policy takes it for.
+    async fn examine(&self, target: &Target, limit: Duration) -> Result<Vec<Column>, Failure> {
+        let attempt = attempt("examining", target);
+        let statement = sql::columns(&target.policy.table);
+        let rows = self
+            .transaction(&attempt, Purpose::Read, limit, async |mut session| {
+                let rows = query(statement).fetch_all(&mut **session).await?;
+                Ok((session, rows))
+            })
+            .await?;
+        let columns: Vec<_> = read(&attempt, || rows.iter().map(Column::read).collect())?;
+        catalogue::check(target, &columns).map_err(|what| unfit(target, &what))?;
+        Ok(columns)
     }
 
     async fn fetch_one(
@@ -113,6 +131,10 @@ impl PgRetentionStore {
         })
         .await
     }
+}
+
+fn unfit(target: &Target, what: &str) -> Failure {
+    Failure::new(FailureKind::Fatal, format!("{}: {what}", attempt("examining", target)))
 }
 
 fn count(row: &PgRow, column: &str) -> Result<u64, sqlx::Error> {
@@ -152,17 +174,11 @@ impl RetentionStore for PgRetentionStore {
     }
 
     async fn prepare(&self, target: &Target, limit: Duration) -> Result<(), Failure> {
-        let attempt = attempt("examining", target);
-        let statement = sql::columns(&target.policy.table);
-        let rows = self
-            .transaction(&attempt, Purpose::Read, limit, async |mut session| {
-                let rows = query(statement).fetch_all(&mut **session).await?;
-                Ok((session, rows))
-            })
-            .await?;
-        let columns = read(&attempt, || rows.iter().map(catalogue::Column::read).collect())?;
-        catalogue::check(target, columns)
-            .map_err(|what| Failure::new(FailureKind::Fatal, format!("{attempt}: {what}")))
+        let columns = self.examine(target, limit).await?;
+        catalogue::check_writable(&columns).map_err(|what| {
+            self.database.found_read_only();
+            unfit(target, &what)
+        })
     }
 
     async fn count_due(&self, target: &Target, limit: Duration) -> Result<Backlog, Failure> {
@@ -258,7 +274,7 @@ impl RetentionStore for PgRetentionStore {
     }
 
     async fn preview(&self, target: &Target, limit: Duration) -> Result<Preview, Failure> {
-        self.prepare(target, limit).await?;
+        self.examine(target, limit).await?;
         let backlog = self.backlog(target, limit).await?;
         let attempt = attempt("counting rows that stay in", target);
         let row = self.fetch_one(&attempt, Purpose::Read, limit, sql::preview_extras(target)).await?;

@@ -22,12 +22,13 @@ Settings come from the environment (see `retention-worker config` and docs/confi
 
 Examples:
   retention-worker plan                      what would go, without deleting anything
+  retention-worker check                     what stands in the way of a run, and what mends it
   retention-worker run --format json         one run now, for a CronJob; the report goes to stdout
   retention-worker serve                     every night in the window, with /metrics, /healthz, /readyz
 
 Exit codes:
   0  done, or ended normally before everything was gone
-  1  at least one policy failed
+  1  at least one policy failed, or `check` found an error
   2  wrong usage or settings; nothing was touched
   3  no usable database; nothing was touched";
 
@@ -46,6 +47,11 @@ pub enum Command {
     },
     /// Show what a run would meet. Deletes nothing, takes no row lock.
     Plan {
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Look at tables, rights, indexes and server for what would fail or cost too much, and say what mends it.
+    Check {
         #[command(flatten)]
         output: Output,
     },

@@ -1,7 +1,7 @@
 //! Starts a server and a process and comes to the end it is told: for the tests of what is left behind.
 //!
-//! `hold-server <return|panic|wait> <file>`: writes one line with the server's address and folder to stderr. The
-//! process keeps `file` open for writing as long as it lives.
+//! `hold-server <return|panic|wait> <file>`: writes a line `starting` to stderr, later one with the server's address
+//! and folder. The process keeps `file` open for writing as long as it lives.
 
 use std::path::Path;
 use std::thread;
@@ -16,6 +16,7 @@ async fn main() -> Result<()> {
     let [_, end, file] = arguments.as_slice() else {
         anyhow::bail!("usage: hold-server <return|panic|wait> <file>, not {arguments:?}");
     };
+    eprintln!("starting");
     // As in a test process the server is a static, which is never dropped.
     let server = server().await?;
     let script = "exec 9>\"$0\"; echo open >&2; exec sleep 600";

@@ -6,8 +6,8 @@ use sea_orm::Statement;
 use super::Sql;
 
 /// Kind of the relation (`relkind`) and its columns with their types, domains resolved to their base type: columns
-/// `kind`, `column_name` (NULL when the table has no column), `type_name`, `type_category`, all text. No row when
-/// there is no such relation.
+/// `kind`, `column_name` (NULL when the table has no column), `type_name`, `type_category`, all text, and `read_only`
+/// (boolean): whether the server takes no writes, also where nothing is due yet. No row when there is no such relation.
 #[must_use]
 pub fn columns(table: &TableName) -> Statement {
     let mut sql = Sql::default();
@@ -15,7 +15,8 @@ pub fn columns(table: &TableName) -> Statement {
     sql.finish(format!(
         "SELECT class.relkind::text AS kind, attribute.attname::text AS column_name,\n\
          \x20 format_type(coalesce(nullif(base.typbasetype, 0), base.oid), NULL) AS type_name,\n\
-         \x20 base.typcategory::text AS type_category\n\
+         \x20 base.typcategory::text AS type_category,\n\
+         \x20 pg_is_in_recovery() OR current_setting('default_transaction_read_only')::boolean AS read_only\n\
          FROM pg_catalog.pg_class AS class\n\
          JOIN pg_catalog.pg_namespace AS namespace ON namespace.oid = class.relnamespace\n\
          LEFT JOIN pg_catalog.pg_attribute AS attribute\n\

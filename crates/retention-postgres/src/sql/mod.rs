@@ -7,6 +7,7 @@ mod climb;
 mod count;
 mod delete_batch;
 mod predicate;
+mod preflight;
 mod window;
 
 pub use backlog::{backlog, backlog_flat};
@@ -14,6 +15,9 @@ pub use catalog::columns;
 pub use climb::climb;
 pub use count::{count_due, preview_extras};
 pub use delete_batch::delete_batch;
+pub use preflight::{
+    preflight_age_index, preflight_foreign_keys, preflight_server, preflight_table, preflight_triggers,
+};
 pub use window::window;
 
 use retention_domain::TableName;
@@ -39,7 +43,7 @@ impl Sql {
 }
 
 /// A quoted identifier.
-fn ident(name: &str) -> String {
+pub(crate) fn ident(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 

@@ -80,6 +80,13 @@ snapshot!(refresh_count_due, super::count_due(&refresh()));
 snapshot!(refresh_backlog, super::backlog(&refresh()));
 snapshot!(refresh_preview_extras, super::preview_extras(&refresh()));
 snapshot!(refresh_columns, super::columns(&refresh().policy.table));
+snapshot!(preflight_server, super::preflight_server());
+snapshot!(sicr_preflight_table, super::preflight_table(&sicr().policy));
+snapshot!(refresh_preflight_table, super::preflight_table(&refresh().policy));
+snapshot!(refresh_preflight_foreign_keys, super::preflight_foreign_keys(&refresh().policy));
+snapshot!(refresh_preflight_triggers, super::preflight_triggers(&refresh().policy));
+snapshot!(refresh_preflight_age_index, super::preflight_age_index(&refresh()));
+snapshot!(odd_names_preflight_age_index, super::preflight_age_index(&odd()));
 snapshot!(refresh_climb, super::climb(&refresh(), &request().rows, 100_000));
 snapshot!(odd_names_window, super::window(&odd(), None, 10));
 snapshot!(odd_names_delete_batch, super::delete_batch(&odd(), &request()));
@@ -99,6 +106,8 @@ fn no_value_reaches_the_text() {
         super::count_due(&target),
         super::backlog(&target),
         super::preview_extras(&target),
+        super::preflight_table(&target.policy),
+        super::preflight_age_index(&target),
     ] {
         for value in ["it's", "DROP TABLE", "Known'Value", "2023-11-14", "(9,4)"] {
             assert!(!statement.sql.contains(value), "{value} in {}", statement.sql);

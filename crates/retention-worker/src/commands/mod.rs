@@ -1,7 +1,9 @@
 //! One file a command; each returns the process's exit code.
 
+mod check;
 mod config;
 mod plan;
+mod readiness;
 mod run;
 mod serve;
 
@@ -59,6 +61,7 @@ pub fn execute(cli: Cli, vars: impl IntoIterator<Item = (OsString, OsString)>) -
                 run::execute(&app, output, metrics_file.as_deref()).await
             }
             Command::Plan { output } => Ok(plan::execute(&app, output).await),
+            Command::Check { output } => check::execute(&app, output).await,
             Command::Config { output } => Ok(config::execute(&app.settings, output)),
         }
     });

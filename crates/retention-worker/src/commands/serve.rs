@@ -4,19 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use retention_domain::Outcome;
-use retention_domain::ports::{Clock, StopSignal};
 
+use super::readiness::watch;
 use super::{Exit, chain};
 use crate::app::App;
+use crate::observe::Health;
 use crate::observe::http::{self, HttpState};
-use crate::observe::{Health, Readiness};
 use crate::scheduler::{Ended, Runs, Scheduler};
-
-/// How often the database is asked whether it is there. More often loads it for nothing, less often keeps `/readyz`
-/// behind the facts.
-const READINESS_INTERVAL: Duration = Duration::from_secs(10);
-/// How long it may take to answer.
-const READINESS_PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn execute(app: App) -> Result<Exit, String> {
     let listener = http::bind(app.settings.http_addr).await.map_err(|error| chain(&error))?;
@@ -26,9 +20,12 @@ pub(super) async fn execute(app: App) -> Result<Exit, String> {
     let app = Arc::new(app);
     let health = Health::new();
     let state = HttpState { metrics: Arc::clone(&app.metrics), health: Arc::clone(&health) };
-    tracing::info!(address = %app.settings.http_addr, "listening");
+    if let Ok(address) = listener.local_addr() {
+        // With port 0 only the listener knows.
+        tracing::info!(%address, "listening");
+    }
     let server = tokio::spawn(http::serve(listener, state, app.shutdown.token()));
-    let readiness = tokio::spawn(watch_database(Arc::clone(&app), Arc::clone(&health)));
+    let readiness = tokio::spawn(watch(Arc::clone(&app), Arc::clone(&health)));
 
     let heartbeat = health.heartbeat();
     let scheduler = Scheduler::new(app.settings.schedule, &app.clock, &app.shutdown, &*app.metrics);
@@ -40,23 +37,6 @@ pub(super) async fn execute(app: App) -> Result<Exit, String> {
     // Ends by itself, within a second of the shutdown.
     let _ = server.await;
     Ok(Exit::Done)
-}
-
-/// Asks the database, again and again, until the shutdown.
-async fn watch_database(app: Arc<App>, health: Arc<Health>) {
-    while !app.shutdown.is_requested() {
-        let answer = tokio::time::timeout(READINESS_PATIENCE, app.store.database().ping()).await;
-        let readiness = if matches!(answer, Ok(Ok(()))) { Readiness::Ready } else { Readiness::NoDatabase };
-        if readiness != health.readiness() {
-            if readiness == Readiness::Ready {
-                tracing::info!("the database answers");
-            } else {
-                tracing::warn!("the database does not answer");
-            }
-        }
-        health.report(readiness);
-        app.clock.wait(READINESS_INTERVAL).await;
-    }
 }
 
 impl Runs for App {

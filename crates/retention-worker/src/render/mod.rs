@@ -1,6 +1,7 @@
-//! Results for stdout: run report, plan and settings, as JSON for machines and as text for people. Prints nothing
+//! Results for stdout: run report, plan, preflight and settings, as JSON for machines and as text for people. Prints nothing
 //! itself, and reads no clock: everything shown comes with the value.
 
+mod check;
 mod config;
 mod plan;
 mod report;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 
+pub use check::{check_json, check_text};
 pub use config::{config_json, config_text};
 pub use plan::{PlanRow, plan_json, plan_text};
 pub use report::{report_json, report_text};

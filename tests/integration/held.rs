@@ -1,0 +1,211 @@
+//! Rows and tables that somebody else holds: passed over, tried once more, reported.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Result;
+use harness::{Job, Rows, TestDatabase, Worker, shape};
+use retention_domain::ports::RunEvent;
+use retention_domain::{Outcome, RunReport, StopReason};
+use rstest::rstest;
+use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool, Postgres, Transaction};
+use tokio::sync::Notify;
+
+/// A transaction of somebody else that has executed these statements.
+pub(crate) async fn held(pool: &PgPool, statements: &str) -> Result<Transaction<'static, Postgres>> {
+    let mut transaction = pool.begin().await?;
+    sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(&mut *transaction).await?;
+    Ok(transaction)
+}
+
+pub(crate) fn lock_session(n: u64) -> String {
+    format!("SELECT FROM identity.refresh_sessions WHERE id = lpad(to_hex({n}), 32, '0')::uuid FOR UPDATE")
+}
+
+#[tokio::test]
+async fn a_row_held_in_the_middle_of_a_chain_costs_its_own_ancestors() -> Result<()> {
+    let database = TestDatabase::migrated().await?;
+    let rows = Rows::of(&database).await?;
+    rows.sessions(shape::chains(1, 1, 100)).await?;
+    rows.sessions(shape::chains(1000, 100, 50)).await?;
+    rows.sessions(shape::singles(10_000, 5000)).await?;
+    let holder = held(rows.pool(), &lock_session(50)).await?;
+
+    let worker = Worker::on(database.url()).set("SESSION_RETENTION_BATCH_SIZE", "500");
+    let (finished, report) = worker.run().await?;
+    assert_eq!(finished.code(), Some(0), "{}", finished.stderr);
+    assert_eq!((&report["outcome"], &report["stop_reason"]), (&"stopped".into(), &"rows_held".into()));
+    let refresh = &report["policies"][1];
+    assert_eq!((&refresh["stop_reason"], &refresh["error"]), (&"rows_held".into(), &serde_json::Value::Null));
+    assert_eq!(refresh["skipped"], 1);
+    assert_eq!((&refresh["backlog"]["pending"], &refresh["backlog"]["blocked"]), (&50.into(), &0.into()));
+    assert_eq!(refresh["deleted"], 10_050);
+    assert_eq!(rows.all_sessions().await?.into_keys().collect::<Vec<_>>(), (1..=50).collect::<Vec<_>>());
+
+    holder.rollback().await?;
+    let (finished, report) = worker.run().await?;
+    assert_eq!((finished.code(), &report["stop_reason"]), (Some(0), &"drained".into()));
+    assert_eq!(report["refresh_deleted"], 50);
+    Ok(())
+}
+
+#[tokio::test]
+async fn held_rows_of_both_tables_are_passed_over_and_counted() -> Result<()> {
+    let database = TestDatabase::migrated().await?;
+    let rows = Rows::of(&database).await?;
+    rows.requests("SELECT n, 'Expired', interval '40 days' FROM generate_series(1, 1000) AS n").await?;
+    rows.sessions(shape::trees(1, 100)).await?;
+    let requests = "SELECT FROM identity.sign_in_confirmation_requests WHERE id::text LIKE '%0' FOR UPDATE";
+    let holder = held(rows.pool(), requests).await?;
+    // The root of the first tree, a fork of the second, and a leaf of the third.
+    let sessions = held(rows.pool(), &[1, 9, 21].map(lock_session).join(";")).await?;
+    let report = Job::new(100)?.run(database.url()).await?;
+    assert_eq!((report.outcome(), report.stop_reason()), (Outcome::Stopped, StopReason::RowsHeld));
+    assert!(report.is_success());
+    let held_requests = rows.count_requests().await?;
+    let [sicr, refresh] = &report.policies[..] else { panic!("two policies") };
+    assert_eq!(
+        (sicr.skipped, sicr.deleted, sicr.backlog.unwrap().pending),
+        (held_requests, 1000 - held_requests, held_requests)
+    );
+    assert_eq!(refresh.skipped, 3);
+    // 1; 8 and 9; 15, 16, 18 and 21.
+    assert_eq!(rows.all_sessions().await?.into_keys().collect::<Vec<_>>(), [1, 8, 9, 15, 16, 18, 21]);
+    assert_eq!((refresh.backlog.unwrap().pending, refresh.backlog.unwrap().blocked), (7, 0));
+    drop((holder, sessions));
+    Ok(())
+}
+
+pub(crate) fn insert_child(parent: u64, child: u64) -> String {
+    format!(
+        "INSERT INTO identity.refresh_sessions SELECT lpad(to_hex({child}), 32, '0')::uuid, user_id, \
+         decode(lpad(to_hex({child}), 16, '0'), 'hex'), id, 'Active', NULL, NULL, now(), now(), now() \
+         FROM identity.refresh_sessions WHERE id = lpad(to_hex({parent}), 32, '0')::uuid"
+    )
+}
+
+/// One run, during which somebody else commits once the run has met what they hold.
+async fn run_while_committing(url: &str, other: Transaction<'static, Postgres>) -> Result<RunReport> {
+    let met = Arc::new(Notify::new());
+    let seen = Arc::clone(&met);
+    let mut job = Job::new(1000)?.observed(move |event| {
+        if matches!(event, RunEvent::BatchEnded { .. }) {
+            seen.notify_one();
+        }
+    });
+    // Held rows are tried once more after this, which is ample time for a commit.
+    job.limits.lock_timeout = Duration::from_secs(2);
+    let commit = async {
+        met.notified().await;
+        other.commit().await
+    };
+    let (report, committed) = tokio::join!(job.run(url), commit);
+    committed?;
+    report
+}
+
+#[tokio::test]
+async fn rows_that_somebody_else_deletes_meanwhile_are_not_skipped() -> Result<()> {
+    let database = TestDatabase::migrated().await?;
+    let rows = Rows::of(&database).await?;
+    rows.sessions(shape::singles(1, 100)).await?;
+    let delete = "DELETE FROM identity.refresh_sessions WHERE id = lpad(to_hex(10), 32, '0')::uuid";
+    let other = held(rows.pool(), delete).await?;
+    let report = run_while_committing(database.url(), other).await?;
+    assert_eq!((report.stop_reason(), report.policies[1].skipped), (StopReason::Drained, 0));
+    assert_eq!((report.deleted("refresh"), rows.count_sessions().await?), (99, 0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_child_born_meanwhile_saves_its_parent_and_costs_nothing_else() -> Result<()> {
+    let database = TestDatabase::migrated().await?;
+    let rows = Rows::of(&database).await?;
+    rows.sessions(shape::singles(1, 100)).await?;
+    let other = held(rows.pool(), &insert_child(10, 1000)).await?;
+    let report = run_while_committing(database.url(), other).await?;
+    let refresh = &report.policies[1];
+    assert_eq!(
+        (refresh.stop_reason, refresh.skipped, refresh.error.as_deref()),
+        (StopReason::Drained, 0, None)
+    );
+    assert_eq!((refresh.deleted, refresh.backlog.unwrap().blocked), (99, 1));
+    assert_eq!(rows.all_sessions().await?.into_keys().collect::<Vec<_>>(), [10, 1000]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_row_that_comes_alive_meanwhile_stays() -> Result<()> {
+    let database = TestDatabase::migrated().await?;
+    let rows = Rows::of(&database).await?;
+    rows.sessions(shape::chains(1, 10, 10)).await?;
+    let revive =
+        "UPDATE identity.refresh_sessions SET status = 'Active' WHERE id = lpad(to_hex(10), 32, '0')::uuid";
+    let other = held(rows.pool(), revive).await?;
+    let report = run_while_committing(database.url(), other).await?;
+    assert_eq!((report.stop_reason(), report.policies[1].error.as_deref()), (StopReason::Drained, None));
+    assert_eq!((report.deleted("refresh"), report.policies[1].backlog.unwrap().blocked), (90, 9));
+    assert_eq!(rows.all_sessions().await?.into_keys().collect::<Vec<_>>(), (1..=10).collect::<Vec<_>>());
+    Ok(())
+}
+
+#[rstest]
+#[case::requests("sign_in_confirmation_requests", 0)]
+#[case::sessions("refresh_sessions", 1)]
+#[tokio::test]
+async fn a_locked_table_fails_its_policy_in_bounded_time_and_the_other_is_drained(
+    #[case] table: &str,
+    #[case] policy: usize,
+) -> Result<()> {
+    let database = TestDatabase::migrated().await?;
+    let rows = Rows::of(&database).await?;
+    rows.sessions(shape::chains(1, 100, 10)).await?;
+    rows.requests("SELECT n, 'Expired', interval '40 days' FROM generate_series(1, 1000) AS n").await?;
+    let lock = held(rows.pool(), &format!("LOCK TABLE identity.{table} IN ACCESS EXCLUSIVE MODE")).await?;
+    let report = Job::new(100)?.run(database.url()).await?;
+    assert_eq!(report.outcome(), Outcome::Failed);
+    assert!(report.duration < Duration::from_secs(30), "{:?}", report.duration);
+    let (locked, other) = (&report.policies[policy], &report.policies[1 - policy]);
+    assert_eq!((locked.deleted, locked.stop_reason, locked.backlog), (0, StopReason::Error, None));
+    let error = locked.error.as_deref().unwrap();
+    assert!(error.contains(table) && error.contains("55P03"), "{error}");
+    assert_eq!((other.deleted, other.stop_reason), (1000, StopReason::Drained));
+    lock.rollback().await?;
+    assert_eq!(Job::new(100)?.run(database.url()).await?.outcome(), Outcome::Completed);
+    Ok(())
+}
+
+/// Executes statements on a connection of their own, and returns when they are committed.
+fn execute_now(url: &str, statements: &str) -> Result<()> {
+    std::thread::scope(|scope| {
+        let execute = scope.spawn(|| {
+            tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+                let mut connection = PgConnection::connect(url).await?;
+                sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(&mut connection).await?;
+                anyhow::Ok(())
+            })
+        });
+        execute.join().unwrap()
+    })
+}
+
+#[tokio::test]
+async fn a_leaf_deleted_by_somebody_else_between_scan_and_batch_frees_its_ancestors_in_the_same_run()
+-> Result<()> {
+    let database = TestDatabase::migrated().await?;
+    let rows = Rows::of(&database).await?;
+    rows.sessions(shape::chains(1, 1, 10)).await?;
+    let url = database.url().to_owned();
+    let once = AtomicBool::new(true);
+    let job = Job::new(1000)?.observed(move |event| {
+        if matches!(event, RunEvent::BatchStarted { .. }) && once.swap(false, Ordering::SeqCst) {
+            let leaf = "DELETE FROM identity.refresh_sessions WHERE id = lpad(to_hex(10), 32, '0')::uuid";
+            execute_now(&url, leaf).unwrap();
+        }
+    });
+    let report = job.run(database.url()).await?;
+    assert_eq!(report.stop_reason(), StopReason::Drained);
+    assert_eq!((report.deleted("refresh"), rows.count_sessions().await?), (9, 0));
+    Ok(())
+}

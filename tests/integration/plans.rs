@@ -1,0 +1,159 @@
+//! How PostgreSQL executes the statements of a run: the plans of the real ones, with the real settings of their
+//! transactions, as the server tells them through `auto_explain`.
+
+use anyhow::{Context, Result};
+use harness::{Role, Rows, TestDatabase, Worker, shape};
+use rstest::rstest;
+use serde_json::Value;
+
+/// One executed statement.
+struct Executed {
+    sql: String,
+    plan: String,
+}
+
+/// When the planner's statistics are gathered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Analysed {
+    Never,
+    WhileEmpty,
+    WhenFull,
+}
+
+impl Executed {
+    /// Whether a node of the plan reads this table from end to end.
+    fn scans(&self, table: &str) -> bool {
+        self.plan.lines().any(|line| line.contains(&format!("Seq Scan on {table}")))
+    }
+}
+
+/// 60,000 rows a table, of which a tenth is due: sessions in chains with and without a living end, trees, and alone.
+async fn seeded(analysed: Analysed) -> Result<(TestDatabase, Rows)> {
+    let database = TestDatabase::migrated().await?;
+    let rows = Rows::of(&database).await?;
+    for table in ["refresh_sessions", "sign_in_confirmation_requests"] {
+        rows.execute(format!("ALTER TABLE identity.{table} SET (autovacuum_enabled = off)")).await?;
+    }
+    if analysed == Analysed::WhileEmpty {
+        rows.execute("VACUUM ANALYZE identity.refresh_sessions").await?;
+        rows.execute("VACUUM ANALYZE identity.sign_in_confirmation_requests").await?;
+    }
+    rows.sessions("SELECT n, CASE WHEN n % 10 > 0 THEN n - 1 END, CASE WHEN n % 10 < 9 THEN 'Rotated' ELSE 'Active' END, \
+                   interval '20 days' - make_interval(secs => n) FROM generate_series(0, 53999) AS n ORDER BY random()")
+        .await?;
+    rows.sessions(shape::chains(100_000, 20, 100)).await?;
+    rows.sessions(shape::trees(200_000, 300)).await?;
+    rows.sessions(shape::singles(300_000, 1900)).await?;
+    rows.requests(
+        "SELECT n, 'Expired', make_interval(days => (n % 33)::int) FROM generate_series(1, 60000) AS n",
+    )
+    .await?;
+    if analysed == Analysed::WhenFull {
+        rows.execute("ANALYZE identity.refresh_sessions; ANALYZE identity.sign_in_confirmation_requests")
+            .await?;
+    }
+    Ok((database, rows))
+}
+
+/// One run in batches of a thousand, and every statement of it.
+async fn explained_run(database: &TestDatabase, rows: &Rows) -> Result<Vec<Executed>> {
+    // Only a superuser may load a library into a session that somebody else starts.
+    let role = Role::create(database, "SUPERUSER").await?;
+    for setting in [
+        "session_preload_libraries = 'auto_explain'",
+        "auto_explain.log_min_duration = 0",
+        "auto_explain.log_level = 'notice'",
+    ] {
+        rows.execute(format!("ALTER ROLE {} SET {setting}", role.name())).await?;
+    }
+    let worker = Worker::on(role.url())
+        .set("SESSION_RETENTION_BATCH_SIZE", "1000")
+        .set("RUST_LOG", "info,sqlx::postgres::notice=trace");
+    let (finished, report) = worker.run().await?;
+    assert_eq!(
+        (finished.code(), &report["stop_reason"]),
+        (Some(0), &"drained".into()),
+        "{}",
+        finished.stderr
+    );
+    assert_eq!(report["refresh_deleted"], 6000);
+    let executed: Vec<_> = finished
+        .stderr
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|line| line["target"] == "sqlx::postgres::notice")
+        .filter_map(|line| Some(line["message"].as_str()?.split_once("Query Text: ")?.1.to_owned()))
+        .filter_map(|explained| {
+            // The plan begins at the first line that tells of costs.
+            let first = explained.find("(cost=")?;
+            let start = explained[..first].rfind('\n')?;
+            // Bound values make lines of any length.
+            let plan = explained[start..]
+                .lines()
+                .map(|line| line.chars().take(160).collect())
+                .collect::<Vec<String>>();
+            Some(Executed { sql: explained[..start].to_owned(), plan: plan.join("\n") })
+        })
+        .collect();
+    Some(executed)
+        .filter(|executed| !executed.is_empty())
+        .with_context(|| format!("no plans in {}", finished.stderr))
+}
+
+fn those<'a>(executed: &'a [Executed], part: &str, table: &str) -> Vec<&'a Executed> {
+    let found: Vec<_> = executed
+        .iter()
+        .filter(|one| one.sql.contains(part) && one.sql.contains(&format!("\"{table}\"")))
+        .collect();
+    assert!(!found.is_empty(), "no statement with {part} on {table}");
+    found
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_batch_finds_its_rows_by_address_and_their_children_by_index(
+    #[values(Analysed::Never, Analysed::WhileEmpty, Analysed::WhenFull)] analysed: Analysed,
+) -> Result<()> {
+    let (database, rows) = seeded(analysed).await?;
+    let executed = explained_run(&database, &rows).await?;
+    let batches = those(&executed, "DELETE FROM", "refresh_sessions");
+    assert!(batches.len() >= 6, "{}", batches.len());
+    for batch in batches {
+        assert!(!batch.scans("refresh_sessions"), "{}", batch.plan);
+        assert!(batch.plan.contains("Tid Scan on refresh_sessions due"), "{}", batch.plan);
+        assert!(batch.plan.contains("ix_refresh_sessions_parent_session_id"), "{}", batch.plan);
+        // The one that is allowed joins two sums of one row each; any other would be quadratic in a batch's rows.
+        assert!(batch.plan.matches("Nested Loop").count() <= 1, "{}", batch.plan);
+    }
+    for batch in those(&executed, "DELETE FROM", "sign_in_confirmation_requests") {
+        assert!(!batch.scans("sign_in_confirmation_requests"), "{}", batch.plan);
+        assert!(batch.plan.contains("Tid Scan on sign_in_confirmation_requests"), "{}", batch.plan);
+    }
+    // The table is read for windows and counts alone: a fixed number of times, whatever the number of batches.
+    let scans = executed.iter().filter(|one| one.scans("refresh_sessions")).count();
+    assert!(scans <= 6, "{scans} statements read the whole table");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_window_of_requests_is_read_through_its_index() -> Result<()> {
+    let (database, rows) = seeded(Analysed::WhenFull).await?;
+    let executed = explained_run(&database, &rows).await?;
+    for window in those(&executed, "tidsend", "sign_in_confirmation_requests") {
+        assert!(window.plan.contains("ix_sicr_created_at"), "{}", window.plan);
+        assert!(!window.scans("sign_in_confirmation_requests"), "{}", window.plan);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_window_of_sessions_is_read_through_the_optional_index_where_there_is_one() -> Result<()> {
+    let (database, rows) = seeded(Analysed::WhenFull).await?;
+    rows.execute(include_str!("../../deploy/postgres/retention-index.sql")).await?;
+    rows.execute("ANALYZE identity.refresh_sessions").await?;
+    let executed = explained_run(&database, &rows).await?;
+    for window in those(&executed, "tidsend", "refresh_sessions") {
+        assert!(window.plan.contains("ix_refresh_sessions_terminal_updated_at"), "{}", window.plan);
+    }
+    Ok(())
+}
