@@ -23,7 +23,8 @@
 --
 --   DROP INDEX CONCURRENTLY identity.ix_refresh_sessions_terminal_updated_at;
 --
--- If `status` is an enum type instead of text the same statement works: the literals take the column's type.
+-- If `status` is an enum type instead of text, use a plain index on (updated_at, id): the worker compares the status as
+-- text, so the planner cannot use a partial index over an enum. `retention-worker check` says which one serves.
 
 CREATE INDEX CONCURRENTLY IF NOT EXISTS ix_refresh_sessions_terminal_updated_at
   ON identity.refresh_sessions (updated_at, id)

@@ -58,6 +58,9 @@ pub struct BatchDone {
     pub deleted: u64,
     /// Due rows passed over because somebody else holds them.
     pub held: u64,
+    /// Rows asked for that are not there any more, or not due: somebody else deleted or changed them. Their relatives
+    /// may have become free, and a changed row may be due at another address.
+    pub missing: u64,
     /// Rows that were locked, passed the guard and were free, and yet are still there: row security, a vetoing
     /// trigger, or an update in between.
     pub stayed: Vec<RowAddress>,

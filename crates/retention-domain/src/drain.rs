@@ -2,7 +2,7 @@
 //!
 //! A *pass* walks all windows of due rows, oldest first. The free rows of a window are planned children first
 //! ([`crate::forest`]) and sent in batches; parents beyond the window that become free with them (the *frontier*) are
-//! looked up by climbing, and go before the next window. A pass that deleted something is followed by another,
+//! looked up by climbing, and go before the next window. A pass that deleted something, or missed rows that somebody else took, is followed by another,
 //! because a row may have become free behind it; a policy is drained when a pass deletes nothing. Memory: one window.
 
 use std::collections::HashSet;
@@ -87,7 +87,8 @@ pub(crate) struct Drain<'a> {
     frontier: Vec<RowAddress>,
     slices: Vec<Slice>,
     aside: HashSet<RowAddress>,
-    pass_deleted: u64,
+    /// Rows that this pass deleted or found gone.
+    pass_progress: u64,
     pass_held: u64,
     waited_for_held: bool,
     deleted: u64,
@@ -115,7 +116,7 @@ impl<'a> Drain<'a> {
             frontier: Vec::new(),
             slices: Vec::new(),
             aside: HashSet::new(),
-            pass_deleted: 0,
+            pass_progress: 0,
             pass_held: 0,
             waited_for_held: false,
             deleted: 0,
@@ -153,9 +154,9 @@ impl<'a> Drain<'a> {
         self.backlog.is_none() && !self.fatal
     }
 
-    /// Whether nothing deletable can be left, so that all that is due is blocked.
-    pub(crate) fn is_drained(&self) -> bool {
-        self.stop_reason() == StopReason::Drained
+    /// Whether all that is due is blocked: nothing deletable can be left, and there is something that blocks.
+    pub(crate) fn leaves_only_blocked(&self) -> bool {
+        self.stop_reason() == StopReason::Drained && self.target.policy.parent_column.is_some()
     }
 
     pub(crate) fn set_backlog(&mut self, backlog: Backlog) {
@@ -231,7 +232,7 @@ impl<'a> Drain<'a> {
     }
 
     fn end_pass(&mut self, now: Duration) {
-        if self.pass_deleted == 0 {
+        if self.pass_progress == 0 {
             if self.pass_held == 0 {
                 return self.stop(StopReason::Drained);
             }
@@ -244,7 +245,7 @@ impl<'a> Drain<'a> {
         } else {
             self.waited_for_held = false;
         }
-        self.pass_deleted = 0;
+        self.pass_progress = 0;
         self.pass_held = 0;
         self.scan = Scan::From(None);
     }
@@ -289,7 +290,8 @@ impl<'a> Drain<'a> {
         self.in_flight -= 1;
         self.deleted += done.deleted;
         self.batches += u64::from(done.deleted > 0);
-        self.pass_deleted += done.deleted;
+        // Also what somebody else took or changed may have freed rows that this pass has gone by.
+        self.pass_progress += done.deleted + done.missing;
         self.pass_held += done.held;
         self.pace.succeeded();
         let (again, fresh): (Vec<_>, Vec<_>) = done.stayed.into_iter().partition(|_| slice.last_try);
@@ -313,10 +315,14 @@ impl<'a> Drain<'a> {
         self.in_flight -= 1;
         match failure.kind {
             FailureKind::Row => return self.bisect(slice, failure),
+            // Some row of it is slow, or waits for somebody: its neighbours must not wait with it.
+            FailureKind::Timeout if slice.rows.len() > 1 => {
+                self.pace.halve();
+                return self.bisect(slice, failure);
+            }
             FailureKind::Timeout => {
-                let wait = self.pace.timed_out();
-                self.slices.extend(Slice::parts(&slice.rows, self.pace.rows(), slice.last_try));
-                return self.wait_or_give_up(wait, failure, now);
+                let verdict = self.bisect(slice, failure);
+                return if verdict == Verdict::Retry { self.scan_verdict(failure, now) } else { verdict };
             }
             FailureKind::Transient => self.slices.push(slice),
             FailureKind::Fatal => {}

@@ -163,6 +163,13 @@ pub enum RunEvent<'a> {
         /// How long it took.
         took: Duration,
     },
+    /// A batch ended without a commit and is no failed attempt: the run's time was up, or its row is set aside.
+    BatchAbandoned {
+        /// The policy.
+        policy: &'a RetentionPolicy,
+        /// The lane it ran on.
+        lane: usize,
+    },
     /// An attempt failed; `ends_policy` tells whether the policy gives up.
     AttemptFailed {
         /// The policy.

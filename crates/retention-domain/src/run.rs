@@ -338,13 +338,15 @@ where
         if matches!(failure.kind, FailureKind::Timeout | FailureKind::Transient) && self.halted().is_some() {
             drain.not_sent();
             if let Some(lane) = lane {
-                let (batches, took) = (drain.batches(), Duration::ZERO);
-                self.observer.observe(&RunEvent::BatchEnded { policy, lane, deleted: 0, batches, took });
+                self.observer.observe(&RunEvent::BatchAbandoned { policy, lane });
             }
             return;
         }
         let verdict = judge(drain);
         if verdict == Verdict::SetAside {
+            if let Some(lane) = lane {
+                self.observer.observe(&RunEvent::BatchAbandoned { policy, lane });
+            }
             self.observer.observe(&RunEvent::RowSetAside { policy, sentence: &failure.sentence });
         } else {
             let ends_policy = verdict == Verdict::GiveUp;
@@ -363,7 +365,7 @@ where
                 continue;
             }
             // Where nothing deletable is left, all that is due is blocked: a plain count suffices.
-            let counted = if drain.is_drained() {
+            let counted = if drain.leaves_only_blocked() {
                 self.store.count_due(drain.target(), left).await.map(|due| Backlog {
                     pending: 0,
                     blocked: due.pending,
@@ -375,6 +377,8 @@ where
             };
             match counted {
                 Ok(backlog) => drain.set_backlog(backlog),
+                // Ended by the run's own bounds, like any other statement: not an error.
+                Err(failure) if failure.kind != FailureKind::Fatal && self.halted().is_some() => {}
                 Err(failure) => {
                     let policy = &drain.target().policy;
                     let event =

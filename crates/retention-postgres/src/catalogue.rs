@@ -10,6 +10,8 @@ pub(crate) struct Column {
     type_name: Option<String>,
     category: Option<String>,
     read_only: bool,
+    deletes_spread: bool,
+    rows_hidden: bool,
 }
 
 impl Column {
@@ -20,6 +22,8 @@ impl Column {
             type_name: row.try_get("type_name")?,
             category: row.try_get("type_category")?,
             read_only: row.try_get("read_only")?,
+            deletes_spread: row.try_get("deletes_spread")?,
+            rows_hidden: row.try_get("rows_hidden")?,
         })
     }
 }
@@ -61,11 +65,30 @@ pub(crate) fn check(target: &Target, columns: &[Column]) -> Result<(), String> {
     Ok(())
 }
 
+/// Whether the server takes no writes.
+pub(crate) fn is_read_only(columns: &[Column]) -> bool {
+    columns.iter().any(|column| column.read_only)
+}
+
 /// # Errors
-/// A sentence when the server takes no writes: a run over nothing due must not look like a success there.
-pub(crate) fn check_writable(columns: &[Column]) -> Result<(), String> {
-    if columns.iter().any(|column| column.read_only) {
-        return Err("the server is read-only (SQLSTATE 25006)".to_owned());
+/// A sentence when deleting here would be wrong, or would only look like a success.
+///
+/// # Safety argument
+/// A self-reference that does not forbid would take living rows along, or change them: a child that is inserted, or
+/// hidden from us, while its parent goes. Only a key that forbids makes such a delete fail instead.
+pub(crate) fn check_deletable(columns: &[Column]) -> Result<(), &'static str> {
+    if is_read_only(columns) {
+        Err("the server is read-only (SQLSTATE 25006)")
+    } else if columns.iter().any(|column| column.deletes_spread) {
+        Err(
+            "the table refers to itself with ON DELETE CASCADE, SET NULL or SET DEFAULT: deleting would touch rows that \
+             must stay; RESTRICT or NO ACTION is needed",
+        )
+    } else if columns.iter().any(|column| column.rows_hidden) {
+        Err(
+            "row security hides rows from our role: a policy for SELECT, UPDATE and DELETE is needed (SQLSTATE 42501)",
+        )
+    } else {
+        Ok(())
     }
-    Ok(())
 }

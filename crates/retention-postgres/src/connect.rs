@@ -21,7 +21,7 @@ pub(crate) const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long an idle connection may take to show that it lives. Longer leaves no time to make another one within
 /// [`ACQUIRE_TIMEOUT`], shorter throws away good ones on a slow network.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
+pub(crate) const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
 
 /// SQLSTATE `read_only_sql_transaction`.
 const READ_ONLY: &str = "25006";

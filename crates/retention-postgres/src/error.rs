@@ -10,11 +10,12 @@ use sqlx::postgres::PgDatabaseError;
 #[must_use]
 pub fn classify_sqlstate(code: &str) -> FailureKind {
     match code {
-        // query_canceled: by statement_timeout, or by ourselves when the grace period is over.
-        "57014" => FailureKind::Timeout,
-        // lock_not_available, object_in_use, in_failed_sql_transaction, idle_in_transaction_session_timeout,
+        // query_canceled: by statement_timeout, or by ourselves when the grace period is over. lock_not_available: a row of
+        // the batch made it wait for somebody, through a trigger or a foreign key from elsewhere.
+        "57014" | "55P03" => FailureKind::Timeout,
+        // object_in_use, in_failed_sql_transaction, idle_in_transaction_session_timeout,
         // transaction_timeout.
-        "55P03" | "55006" | "25P02" | "25P03" | "25P04" => FailureKind::Transient,
+        "55006" | "25P02" | "25P03" | "25P04" => FailureKind::Transient,
         _ => match class(code) {
             // connection_exception, transaction_rollback (deadlock, serialization), insufficient_resources,
             // operator_intervention, system_error.
@@ -41,9 +42,9 @@ fn class(code: &str) -> &str {
 pub fn failure(attempt: &str, error: &Error) -> Failure {
     let Error::Database(database) = error else { return without_code(attempt, error) };
     let code = database.code().unwrap_or_default();
-    let raised = database
-        .try_downcast_ref::<PgDatabaseError>()
-        .is_some_and(|error| error.routine() == Some("exec_stmt_raise"));
+    let postgres = database.try_downcast_ref::<PgDatabaseError>();
+    let raised = postgres.is_some_and(|error| error.routine() == Some("exec_stmt_raise"));
+    let within = postgres.is_some_and(|error| error.r#where().is_some());
     let kind = match classify_sqlstate(&code) {
         // Raised by a trigger, with a code that elsewhere speaks of the whole statement.
         FailureKind::Fatal if raised => FailureKind::Row,
@@ -54,7 +55,8 @@ pub fn failure(attempt: &str, error: &Error) -> Failure {
             format!("constraint {constraint} on table {table} forbids it")
         }
         (_, _, FailureKind::Row) => "a trigger or constraint raised".to_owned(),
-        _ if raised => "a trigger raised".to_owned(),
+        // A statement within a trigger may quote values of a row in its message.
+        _ if raised || within => "a statement within a trigger failed".to_owned(),
         // Identifiers only: "permission denied for table …", "relation … does not exist".
         _ => database.message().to_owned(),
     };
@@ -92,7 +94,7 @@ mod tests {
     #[case::statement_timeout("57014", FailureKind::Timeout)]
     #[case::deadlock("40P01", FailureKind::Transient)]
     #[case::serialization("40001", FailureKind::Transient)]
-    #[case::lock_timeout("55P03", FailureKind::Transient)]
+    #[case::lock_timeout("55P03", FailureKind::Timeout)]
     #[case::admin_shutdown("57P01", FailureKind::Transient)]
     #[case::crash_shutdown("57P02", FailureKind::Transient)]
     #[case::cannot_connect_now("57P03", FailureKind::Transient)]

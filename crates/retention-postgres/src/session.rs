@@ -14,9 +14,11 @@ use sea_query_sqlx::SqlxValues;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, Executor, Postgres, Row};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Postgres, Row};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
-use crate::connect::{Database, give_back};
+use crate::connect::{Database, SIGN_OF_LIFE, give_back};
 
 /// What a transaction is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +49,27 @@ pub(crate) struct Session {
     connection: Option<PoolConnection<Postgres>>,
     pid: i32,
     in_flight: InFlight,
+    remains: Option<oneshot::Sender<PgConnection>>,
+}
+
+/// What is left of a session that did not end in good order: its connection.
+pub(crate) struct Remains(oneshot::Receiver<PgConnection>);
+
+impl Remains {
+    pub(crate) fn new() -> (oneshot::Sender<PgConnection>, Self) {
+        let (sender, receiver) = oneshot::channel();
+        (sender, Self(receiver))
+    }
+
+    /// Waits, for a moment, until the server has undone the transaction, and closes the connection.
+    ///
+    /// A server tells of an error first and lets go of the transaction's locks then. Who tries the same rows again at
+    /// once would take them for held by somebody else.
+    pub(crate) async fn settle(mut self) {
+        if let Ok(mut connection) = self.0.try_recv() {
+            let _ = timeout(SIGN_OF_LIFE, connection.ping()).await;
+        }
+    }
 }
 
 impl InFlight {
@@ -94,12 +117,18 @@ impl Session {
         in_flight: &InFlight,
         purpose: Purpose,
         bounds: Bounds,
+        remains: oneshot::Sender<PgConnection>,
     ) -> Result<Self, sqlx::Error> {
         let connection = match database.pool().acquire().await {
             Ok(connection) => connection,
             Err(error) => return Err(database.why_unreachable(error).await),
         };
-        let mut session = Self { connection: Some(connection), pid: 0, in_flight: in_flight.clone() };
+        let mut session = Self {
+            connection: Some(connection),
+            pid: 0,
+            in_flight: in_flight.clone(),
+            remains: Some(remains),
+        };
         let opened = session.fetch_one(sqlx::raw_sql(AssertSqlSafe(bounds.opening(purpose)))).await?;
         session.pid = opened.try_get(0)?;
         in_flight.0.lock().unwrap_or_else(PoisonError::into_inner).insert(session.pid, purpose);
@@ -125,8 +154,9 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.forget_pid();
         if let Some(connection) = self.connection.take() {
-            // Closes the socket; the server rolls back.
-            drop(connection.detach());
+            let connection = connection.detach();
+            // If nobody waits for it, this closes the socket; the server rolls back.
+            let _ = self.remains.take().map(|remains| remains.send(connection));
         }
     }
 }

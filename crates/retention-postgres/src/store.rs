@@ -20,7 +20,7 @@ use crate::address::{from_wire, parse_tid_list};
 use crate::catalogue::{self, Column};
 use crate::connect::{ACQUIRE_TIMEOUT, Database};
 use crate::error::failure;
-use crate::session::{Bounds, InFlight, Purpose, Session, query};
+use crate::session::{Bounds, InFlight, Purpose, Remains, Session, query};
 use crate::sql;
 
 /// How much longer than the server's own bound we wait for its answer: beyond this it is taken for dead, so that a
@@ -55,8 +55,9 @@ impl PgRetentionStore {
         self.cancel(Purpose::Climb).await;
     }
 
-    /// Cancels the batches in flight: each fails with `query_canceled` and has deleted nothing.
+    /// Cancels the batches in flight, and what scans are left: each fails with `query_canceled` and has deleted nothing.
     pub async fn cancel_batches(&self) {
+        self.cancel_scans().await;
         self.cancel(Purpose::Delete).await;
     }
 
@@ -85,11 +86,19 @@ impl PgRetentionStore {
         F: Future<Output = Result<(Session, T), sqlx::Error>> + Send,
     {
         let bounds = Bounds { statement: limit, lock: self.lock_timeout.min(limit) };
-        let whole = async {
-            let session = Session::begin(&self.database, &self.in_flight, purpose, bounds).await?;
+        let (sender, remains) = Remains::new();
+        let work = async {
+            let session = Session::begin(&self.database, &self.in_flight, purpose, bounds, sender).await?;
             let (session, done) = work(session).await?;
             session.commit().await?;
             Ok(done)
+        };
+        let whole = async {
+            let result = work.await;
+            if matches!(result, Err(sqlx::Error::Database(_))) {
+                remains.settle().await;
+            }
+            result
         };
         let given_up = |what: &str| Err(Failure::new(FailureKind::Transient, format!("{attempt}: {what}")));
         // Dropping `whole` closes its connection, wherever it stands.
@@ -175,10 +184,10 @@ impl RetentionStore for PgRetentionStore {
 
     async fn prepare(&self, target: &Target, limit: Duration) -> Result<(), Failure> {
         let columns = self.examine(target, limit).await?;
-        catalogue::check_writable(&columns).map_err(|what| {
+        if catalogue::is_read_only(&columns) {
             self.database.found_read_only();
-            unfit(target, &what)
-        })
+        }
+        catalogue::check_deletable(&columns).map_err(|what| unfit(target, what))
     }
 
     async fn count_due(&self, target: &Target, limit: Duration) -> Result<Backlog, Failure> {
@@ -253,6 +262,7 @@ impl RetentionStore for PgRetentionStore {
             let done = BatchDone {
                 deleted: count(&row, "deleted")?,
                 held: count(&row, "held")?,
+                missing: count(&row, "missing")?,
                 stayed: addresses(&row, "stayed")?,
             };
             Ok((session, done))

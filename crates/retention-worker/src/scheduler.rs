@@ -108,7 +108,7 @@ impl<'a, C: Clock, G: StopSignal, O: SchedulerObserver> Scheduler<'a, C, G, O> {
         let next = self.next(now);
         let retry_at = now + RETRY_AFTER;
         let same_window = window.is_open(retry_at) && window.closes_at(started) == window.closes_at(retry_at);
-        if ended == Ended::Failed && due.retries < MAX_RETRIES && retry_at < next.at && same_window {
+        if ended == Ended::Failed && due.retries < MAX_RETRIES && retry_at < next.slot && same_window {
             return Due {
                 at: retry_at,
                 slot: self.schedule.current_slot(now).unwrap_or(due.slot),

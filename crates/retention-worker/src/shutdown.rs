@@ -12,6 +12,9 @@ use tokio_util::sync::CancellationToken;
 /// After a batch was cancelled, its server has this long to say so before its connection is dropped.
 const LAST_WORD: Duration = Duration::from_secs(2);
 
+/// How soon scans are looked for again.
+const SCANS_AGAIN: Duration = Duration::from_millis(200);
+
 /// The state of being told to stop.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
@@ -38,10 +41,11 @@ impl Shutdown {
             either(&mut terminate, &mut interrupt).await;
             tracing::info!("stopping after the batch in flight");
             requested.cancel();
-            store.cancel_scans().await;
             tokio::select! {
                 () = tokio::time::sleep(grace) => {}
                 () = either(&mut terminate, &mut interrupt) => {}
+                // Again and again: a scan may only be about to start.
+                () = cancel_scans(&store) => {}
             }
             tracing::warn!("cancelling the batch in flight");
             store.cancel_batches().await;
@@ -55,6 +59,13 @@ impl Shutdown {
 impl StopSignal for Shutdown {
     fn is_requested(&self) -> bool {
         self.requested.is_cancelled()
+    }
+}
+
+async fn cancel_scans(store: &PgRetentionStore) {
+    loop {
+        store.cancel_scans().await;
+        tokio::time::sleep(SCANS_AGAIN).await;
     }
 }
 

@@ -169,3 +169,26 @@ async fn a_server_that_turns_read_only_fails_the_run_and_the_next_one_works_when
     assert_eq!(left(&rows).await?, 0);
     nobody_in_a_transaction(&rows).await
 }
+
+/// A server tells of an error before it lets go of the rows: who asks at once would take them for somebody else's.
+#[tokio::test]
+async fn what_a_failed_batch_held_is_free_when_the_next_one_asks() -> Result<()> {
+    let database = TestDatabase::migrated().await?;
+    let rows = Rows::of(&database).await?;
+    due_requests(&rows, 1).await?;
+    rows.execute(
+        "CREATE FUNCTION object() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$; \
+         CREATE TRIGGER object BEFORE DELETE ON identity.sign_in_confirmation_requests \
+           FOR EACH ROW EXECUTE FUNCTION object()",
+    )
+    .await?;
+    let job = Job::new(10)?;
+    let store = job.store(database.url())?;
+    // One in ten went wrong.
+    for _ in 0..60 {
+        let report = job.run_on(&store).await?;
+        let requests = &report.policies[0];
+        assert_eq!((requests.failed_rows, requests.skipped), (1, 0), "{report:?}");
+    }
+    Ok(())
+}

@@ -85,7 +85,9 @@ impl RunObserver for RecordingObserver {
             RunEvent::PhaseEnded { policy } => format!("ended {}", policy.name),
             RunEvent::Refused { reason, .. } => format!("refused {reason}"),
             RunEvent::Completed(report) => format!("completed {}", report.stop_reason().as_str()),
-            RunEvent::PhaseStarted { .. } | RunEvent::BatchStarted { .. } => return,
+            RunEvent::PhaseStarted { .. }
+            | RunEvent::BatchStarted { .. }
+            | RunEvent::BatchAbandoned { .. } => return,
         };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
     }

@@ -207,7 +207,9 @@ impl RetentionStore for MemoryStore {
     async fn delete_batch(&self, target: &Target, request: &BatchRequest) -> Result<BatchDone, Failure> {
         let mut state = self.state();
         state.scripted()?;
+        let asked = request.rows.len() as u64;
         let due: Vec<_> = request.rows.iter().copied().filter(|row| state.is_due(target, *row)).collect();
+        let missing = asked - due.len() as u64;
         let (held, free): (Vec<_>, Vec<_>) = due.into_iter().partition(|row| state.held.contains(row));
         let mut free: BTreeSet<_> = free.into_iter().collect();
         // A row with a child that does not go stays, and then its parent does too.
@@ -232,7 +234,7 @@ impl RetentionStore for MemoryStore {
             state.rows.remove(row);
         }
         state.largest_batch = state.largest_batch.max(gone.len() as u64);
-        Ok(BatchDone { deleted: gone.len() as u64, held: held.len() as u64, stayed })
+        Ok(BatchDone { deleted: gone.len() as u64, held: held.len() as u64, missing, stayed })
     }
 
     async fn backlog(&self, target: &Target, _limit: Duration) -> Result<Backlog, Failure> {

@@ -25,10 +25,10 @@ pub fn backlog_flat(target: &Target) -> Statement {
 /// *Blocked* is a due row with a descendant that stays, or on a cycle.
 /// - `held_back` starts at the due parents of rows that stay and climbs through due rows; `UNION` visits each row
 ///   once, so it ends on cycles too.
-/// - `round` finds cycles of due rows. Each has one row that is the least of its cycle by (age, key); climbing from
-///   it meets only greater rows until it is met again. So a climb starts where a row's parent is not less than
-///   the row, and goes on only over rows not less than its start. In a real table, where a parent is older than its
-///   child, no climb even starts; with equal or random dates they are short.
+/// - `round` finds cycles of due rows. Each has one row with the least key of its cycle; climbing from it meets only
+///   greater keys until it is met again. So a climb starts where a row's parent has no lesser key than the row, and
+///   goes on only over keys not less than its start's. With keys in the order of creation, where a parent precedes
+///   its child, no climb even starts; with random keys they are a few steps long, whatever the dates.
 ///
 /// `LATERAL … OFFSET 0` keeps each step of a climb an index lookup: as a plain join it may be planned as a scan of
 /// the whole table per level. The sets are subtracted with `EXCEPT`, which is linear whatever the planner expects.
@@ -51,14 +51,14 @@ pub fn backlog(target: &Target) -> Statement {
   SELECT above.* FROM held_back, LATERAL (
     SELECT up.{key}, up.{parent}, up.{age} FROM {table} AS up WHERE up.{key} = held_back.parent AND {up}
     OFFSET 0) AS above),
-round (start, start_age, key, parent, age) AS (
-  SELECT due.{key}, due.{age}, up.{key}, up.{parent}, up.{age}
+round (start, key, parent, age) AS (
+  SELECT due.{key}, up.{key}, up.{parent}, up.{age}
   FROM {table} AS due JOIN {table} AS up ON up.{key} = due.{parent}
-  WHERE {due} AND {up} AND (up.{age}, up.{key}) >= (due.{age}, due.{key})
+  WHERE {due} AND {up} AND up.{key} >= due.{key}
   UNION
-  SELECT round.start, round.start_age, above.* FROM round, LATERAL (
+  SELECT round.start, above.* FROM round, LATERAL (
     SELECT up.{key}, up.{parent}, up.{age} FROM {table} AS up WHERE up.{key} = round.parent AND {up}
-    AND (up.{age}, up.{key}) >= (round.start_age, round.start) OFFSET 0) AS above
+    AND up.{key} >= round.start OFFSET 0) AS above
   WHERE round.key <> round.start),
 blocked AS MATERIALIZED (
   SELECT key, age FROM held_back

@@ -5,9 +5,11 @@ use sea_orm::Statement;
 
 use super::Sql;
 
-/// Kind of the relation (`relkind`) and its columns with their types, domains resolved to their base type: columns
+/// Kind of the relation (`relkind`) and its columns with their types, a domain as its base type (one level): columns
 /// `kind`, `column_name` (NULL when the table has no column), `type_name`, `type_category`, all text, and `read_only`
-/// (boolean): whether the server takes no writes, also where nothing is due yet. No row when there is no such relation.
+/// (whether the server takes no writes, also where nothing is due yet), `deletes_spread` (whether the table refers to itself
+/// with CASCADE, SET NULL or SET DEFAULT), `rows_hidden` (whether row security lets our role not read, lock and delete), all
+/// boolean. No row when there is no such relation.
 #[must_use]
 pub fn columns(table: &TableName) -> Statement {
     let mut sql = Sql::default();
@@ -16,7 +18,15 @@ pub fn columns(table: &TableName) -> Statement {
         "SELECT class.relkind::text AS kind, attribute.attname::text AS column_name,\n\
          \x20 format_type(coalesce(nullif(base.typbasetype, 0), base.oid), NULL) AS type_name,\n\
          \x20 base.typcategory::text AS type_category,\n\
-         \x20 pg_is_in_recovery() OR current_setting('default_transaction_read_only')::boolean AS read_only\n\
+         \x20 pg_is_in_recovery() OR current_setting('default_transaction_read_only')::boolean AS read_only,\n\
+         \x20 EXISTS (SELECT FROM pg_catalog.pg_constraint AS reference\n\
+         \x20   WHERE reference.contype = 'f' AND reference.conrelid = class.oid AND reference.confrelid = class.oid\n\
+         \x20     AND reference.confdeltype NOT IN ('a', 'r')) AS deletes_spread,\n\
+         \x20 row_security_active(class.oid) AND (SELECT count(DISTINCT command.letter)\n\
+         \x20   FROM pg_catalog.pg_policy AS policy, unnest(ARRAY['r', 'w', 'd']) AS command (letter)\n\
+         \x20   WHERE policy.polrelid = class.oid AND policy.polpermissive AND policy.polcmd::text IN ('*', command.letter)\n\
+         \x20     AND EXISTS (SELECT FROM unnest(policy.polroles) AS role (id)\n\
+         \x20       WHERE role.id = 0 OR pg_has_role(role.id, 'USAGE'))) < 3 AS rows_hidden\n\
          FROM pg_catalog.pg_class AS class\n\
          JOIN pg_catalog.pg_namespace AS namespace ON namespace.oid = class.relnamespace\n\
          LEFT JOIN pg_catalog.pg_attribute AS attribute\n\

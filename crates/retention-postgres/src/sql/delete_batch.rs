@@ -10,7 +10,8 @@ use crate::address::tid_list;
 
 /// Deletes those of the rows asked for that are due, free, and held by nobody else.
 ///
-/// One row comes back: `deleted`, `held` (bigint), `stayed` (text of a `tid[]`).
+/// One row comes back: `deleted`, `held`, `missing` (bigint; `missing` counts the rows asked for that are not where they
+/// were, or not due any more), `stayed` (text of a `tid[]`).
 ///
 /// # Safety argument
 /// Whoever proposed the rows, this statement alone decides. Rows that must never go: young and undated ones, those
@@ -72,6 +73,7 @@ seen AS MATERIALIZED (
   SELECT count(*) AS seen FROM {table} AS due
   WHERE (SELECT locked < {asked} FROM tally) AND due.ctid = ANY ({rows}::text::tid[]) AND {due})
 SELECT tally.deleted, greatest(seen.seen - tally.locked, 0) AS held,
+  {asked} - greatest(seen.seen, tally.locked) AS missing,
   ARRAY(SELECT address FROM {free} WHERE tally.free <> tally.deleted
         EXCEPT SELECT address FROM gone WHERE tally.free <> tally.deleted)::text AS stayed
 FROM tally, seen"

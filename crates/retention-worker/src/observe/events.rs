@@ -180,6 +180,9 @@ impl RunObserver for Observer {
             RunEvent::BatchStarted { policy, lane, max_rows } => {
                 run.phase(policy.name.as_str()).open_batch(policy.name.as_str(), lane, max_rows);
             }
+            RunEvent::BatchAbandoned { policy, lane } => {
+                drop(run.phase(policy.name.as_str()).close_batch(lane));
+            }
             RunEvent::BatchEnded { policy, lane, deleted, batches, took } => {
                 self.batch_ended(run, policy, lane, deleted, batches, took);
             }
