@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::batch::{BatchDone, RowAddress, Window, WindowMark, WindowRow};
 use crate::failure::{Failure, FailureKind};
-use crate::forest;
+use crate::forest::{self, Planned};
 use crate::pace::Pace;
 use crate::plan::Target;
 use crate::report::{Backlog, PolicyReport, StopReason};
@@ -82,7 +82,9 @@ pub(crate) struct Drain<'a> {
     in_flight: usize,
     not_before: Duration,
     /// Free rows of the window that are still to be sent, children before parents.
-    planned: std::vec::IntoIter<RowAddress>,
+    planned: Planned,
+    /// How many of them were sent.
+    sent: usize,
     /// Parents beyond the window that may be free once the planned rows are gone.
     frontier: Vec<RowAddress>,
     slices: Vec<Slice>,
@@ -112,7 +114,8 @@ impl<'a> Drain<'a> {
             scan: Scan::From(None),
             in_flight: 0,
             not_before: Duration::ZERO,
-            planned: Vec::new().into_iter(),
+            planned: Planned::default(),
+            sent: 0,
             frontier: Vec::new(),
             slices: Vec::new(),
             aside: HashSet::new(),
@@ -204,9 +207,15 @@ impl<'a> Drain<'a> {
         if let Some(slice) = self.slices.pop() {
             return Some(slice);
         }
-        let aside = &self.aside;
-        let rows: Vec<_> =
-            self.planned.by_ref().filter(|row| !aside.contains(row)).take(self.pace.rows()).collect();
+        // The rest of a chain that was cut waits for the part below it: before that is gone, nothing of it is free.
+        if self.in_flight > 0 && self.planned.continues.get(self.sent).is_some_and(|continues| *continues) {
+            return None;
+        }
+        let left = self.planned.rows.get(self.sent..).unwrap_or_default();
+        let mut looked_at = 0;
+        let fresh = left.iter().inspect(|_| looked_at += 1).filter(|row| !self.aside.contains(row));
+        let rows: Vec<_> = fresh.take(self.pace.rows()).copied().collect();
+        self.sent += looked_at;
         (!rows.is_empty()).then_some(Slice { rows, last_try: false })
     }
 
@@ -281,9 +290,9 @@ impl<'a> Drain<'a> {
     }
 
     fn plan(&mut self, rows: &[WindowRow]) {
-        let planned = forest::plan(rows);
-        self.planned = planned.rows.into_iter();
-        self.frontier = planned.outside;
+        self.planned = forest::plan(rows);
+        self.frontier = std::mem::take(&mut self.planned.outside);
+        self.sent = 0;
     }
 
     pub(crate) fn deleted(&mut self, slice: &Slice, done: BatchDone) {

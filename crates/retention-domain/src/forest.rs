@@ -10,6 +10,9 @@ pub struct Planned {
     /// Children before parents, so that every prefix is closed under children: what refers to a row of the prefix
     /// and is due lies in the prefix too. Within that, oldest leaves first, each chain in one piece.
     pub rows: Vec<RowAddress>,
+    /// For each of the rows, whether the row before it refers to it: a batch that begins there has to wait for the
+    /// batch before it.
+    pub continues: Vec<bool>,
     /// Due parents of free rows that are no part of the window: once those rows are gone, they may be free too.
     pub outside: Vec<RowAddress>,
 }
@@ -22,8 +25,8 @@ pub struct Planned {
 #[must_use]
 pub fn plan(window: &[WindowRow]) -> Planned {
     if window.iter().all(|row| row.parent().is_none()) {
-        let free = window.iter().filter(|row| !row.is_held_back()).map(|row| row.address).collect();
-        return Planned { rows: free, outside: Vec::new() };
+        let rows: Vec<_> = window.iter().filter(|row| !row.is_held_back()).map(|row| row.address).collect();
+        return Planned { continues: vec![false; rows.len()], rows, outside: Vec::new() };
     }
     let positions = u32::try_from(window.len()).unwrap_or(NONE - 1);
     let mut by_address: Vec<u32> = (0..positions).collect();
@@ -44,6 +47,7 @@ pub fn plan(window: &[WindowRow]) -> Planned {
         while children[row] == 0 && !window[row].is_held_back() {
             children[row] = NONE;
             planned.rows.push(window[row].address);
+            planned.continues.push(row != leaf);
             match (parents[row], window[row].parent()) {
                 (NONE, Some(outside)) => planned.outside.push(outside),
                 (NONE, None) => {}
@@ -68,7 +72,7 @@ mod tests {
     }
 
     fn planned(window: &[WindowRow]) -> (Vec<u64>, Vec<u64>) {
-        let Planned { rows, outside } = plan(window);
+        let Planned { rows, outside, .. } = plan(window);
         (rows.into_iter().map(|row| row.0).collect(), outside.into_iter().map(|row| row.0).collect())
     }
 
@@ -76,6 +80,7 @@ mod tests {
     fn chains_go_leaf_first_and_in_one_piece_oldest_leaf_first() {
         let window = [row(1, None), row(2, Some(1)), row(10, None), row(11, Some(10)), row(3, Some(2))];
         assert_eq!(planned(&window), (vec![11, 10, 3, 2, 1], vec![]));
+        assert_eq!(plan(&window).continues, [false, true, false, true, true]);
     }
 
     #[test]

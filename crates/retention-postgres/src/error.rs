@@ -45,18 +45,15 @@ pub fn failure(attempt: &str, error: &Error) -> Failure {
     let postgres = database.try_downcast_ref::<PgDatabaseError>();
     let raised = postgres.is_some_and(|error| error.routine() == Some("exec_stmt_raise"));
     let within = postgres.is_some_and(|error| error.r#where().is_some());
-    let kind = match classify_sqlstate(&code) {
-        // Raised by a trigger, with a code that elsewhere speaks of the whole statement.
-        FailureKind::Fatal if raised => FailureKind::Row,
-        kind => kind,
-    };
+    // What a trigger raises speaks of its row, whatever the code says of statements elsewhere.
+    let kind = if raised { FailureKind::Row } else { classify_sqlstate(&code) };
     let what = match (database.constraint(), database.table(), kind) {
         (Some(constraint), Some(table), FailureKind::Row) if !raised => {
             format!("constraint {constraint} on table {table} forbids it")
         }
         (_, _, FailureKind::Row) => "a trigger or constraint raised".to_owned(),
         // A statement within a trigger may quote values of a row in its message.
-        _ if raised || within => "a statement within a trigger failed".to_owned(),
+        _ if within => "a statement within a trigger failed".to_owned(),
         // Identifiers only: "permission denied for table …", "relation … does not exist".
         _ => database.message().to_owned(),
     };

@@ -35,8 +35,10 @@ pub(super) async fn execute(app: &App, output: Output, metrics_file: Option<&Pat
 fn check_metrics_file(path: &Path) -> Result<(), String> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let shown = path.display();
-    if path.is_dir() || path.file_name().is_none() {
-        Err(format!("--metrics-file {shown}: expected a file, this is a folder"))
+    let existing = path.symlink_metadata().ok();
+    if path.file_name().is_none() || existing.is_some_and(|existing| !existing.is_file()) {
+        // Renaming over a device or a link would destroy it.
+        Err(format!("--metrics-file {shown}: expected a regular file, or a name that is not taken"))
     } else if folder.is_dir() {
         Ok(())
     } else {
