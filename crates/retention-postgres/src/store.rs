@@ -101,9 +101,10 @@ impl PgRetentionStore {
             result
         };
         let given_up = |what: &str| Err(Failure::new(FailureKind::Transient, format!("{attempt}: {what}")));
-        // Dropping `whole` closes its connection, wherever it stands.
+        // Dropping `whole` closes its connection, wherever it stands. Boxed: as one nested type, all transactions
+        // together are too deep for an optimised build.
         tokio::select! {
-            result = whole => result.map_err(|error| {
+            result = Box::pin(whole) => result.map_err(|error| {
                 self.database.learn(&error);
                 failure(attempt, &error)
             }),
