@@ -7,6 +7,7 @@ mod concurrency;
 mod connections;
 mod faults;
 mod held;
+mod leaf_rule;
 mod migrations;
 mod model;
 mod plans;

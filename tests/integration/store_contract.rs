@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use chrono::TimeDelta;
 use retention_domain::ports::RetentionStore;
 use retention_domain::testing::{Fate, MemoryRow, fates};
-use retention_domain::{Backlog, BatchDone, RowAddress, WindowRow};
+use retention_domain::{Backlog, BatchDone, FailureKind, RowAddress, WindowRow};
 
 use crate::stores::{LIMIT, Lab, target};
 
@@ -109,6 +109,33 @@ async fn a_held_row_is_passed_over_and_costs_its_own_ancestors<L: Lab>() -> Resu
     // Scans and counts do not care who holds what.
     assert_eq!(lab.store().backlog(&target(), LIMIT).await?.pending, 4);
     assert_eq!(lab.store().window(&target(), None, 10, LIMIT).await?.rows.len(), 4);
+    Ok(())
+}
+
+async fn rows_that_nobody_else_was_met_on_go_at_once<L: Lab>() -> Result<()> {
+    let lab = L::with(forest([0, 1, 2, 2, 0, 5])).await?;
+    assert_eq!(lab.batch(1..=4, false).await?, BatchDone { deleted: 4, ..BatchDone::default() });
+    assert_eq!(lab.left().await?, [5, 6]);
+    Ok(())
+}
+
+async fn a_row_that_is_still_referred_to_stays_whether_it_is_looked_at_first_or_not<L: Lab>() -> Result<()> {
+    let lab = L::with(forest([0, 1, 0])).await?;
+    let failure = lab.batch([1, 3], false).await.unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Row, "{}", failure.sentence);
+    assert_eq!(lab.left().await?, [1, 2, 3]);
+    assert_eq!(lab.batch([1, 3], true).await?, BatchDone { deleted: 1, ..BatchDone::default() });
+    assert_eq!(lab.left().await?, [1, 2]);
+    Ok(())
+}
+
+async fn a_batch_that_meets_somebody_takes_what_is_free<L: Lab>() -> Result<()> {
+    let mut lab = L::with(forest([0, 1, 2, 0, 4, 0])).await?;
+    assert_eq!(lab.batch([6], false).await?.deleted, 1);
+    lab.hold(2).await?;
+    let done = lab.batch([3, 2, 1, 5, 4, 6], false).await?;
+    assert_eq!(done, BatchDone { deleted: 3, held: 1, missing: 1, ..BatchDone::default() });
+    assert_eq!(lab.left().await?, [1, 2]);
     Ok(())
 }
 
@@ -244,6 +271,9 @@ store_contract! {
     a_row_goes_only_with_all_that_refer_to_it,
     a_row_above_one_that_stays_stays,
     a_held_row_is_passed_over_and_costs_its_own_ancestors,
+    rows_that_nobody_else_was_met_on_go_at_once,
+    a_row_that_is_still_referred_to_stays_whether_it_is_looked_at_first_or_not,
+    a_batch_that_meets_somebody_takes_what_is_free,
     a_window_pages_through_all_due_rows_in_order_also_when_all_are_of_one_age,
     a_window_knows_parents_and_who_is_held_back,
     a_climb_brings_what_becomes_free_children_first,

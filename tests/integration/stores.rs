@@ -9,7 +9,9 @@ use harness::{Job, Rows, TestDatabase};
 use retention_domain::plan::Target;
 use retention_domain::ports::RetentionStore;
 use retention_domain::testing::{MemoryRow, MemoryStore};
-use retention_domain::{BatchDone, BatchRequest, Cutoff, RetentionPeriod, RetentionPolicy, RowAddress};
+use retention_domain::{
+    BatchDone, BatchRequest, Cutoff, Failure, RetentionPeriod, RetentionPolicy, RowAddress,
+};
 use retention_postgres::PgRetentionStore;
 use sqlx::{AssertSqlSafe, Postgres, Row, Transaction};
 
@@ -26,9 +28,18 @@ pub(crate) trait Lab: Sized {
     async fn hold(&mut self, n: u64) -> Result<()>;
     async fn left(&self) -> Result<Vec<u64>>;
 
+    /// One batch, the store being told that somebody else was met.
     async fn delete(&self, numbers: impl IntoIterator<Item = u64>) -> Result<BatchDone> {
+        Ok(self.batch(numbers, true).await?)
+    }
+
+    async fn batch(
+        &self,
+        numbers: impl IntoIterator<Item = u64>,
+        contended: bool,
+    ) -> Result<BatchDone, Failure> {
         let rows = numbers.into_iter().map(|n| self.address(n)).collect();
-        Ok(self.store().delete_batch(&target(), &BatchRequest { rows, limit: LIMIT }).await?)
+        self.store().delete_batch(&target(), &BatchRequest { rows, limit: LIMIT, contended }).await
     }
 }
 

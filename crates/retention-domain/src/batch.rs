@@ -42,13 +42,17 @@ pub struct Window {
     pub next: Option<WindowMark>,
 }
 
-/// One batch: one transaction, one deleting statement.
+/// One batch: one transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchRequest {
     /// The rows to delete, distinct: the batch deletes no other, and hence no more than these.
     pub rows: Vec<RowAddress>,
-    /// Bound of the deleting statement. At least one millisecond.
+    /// Bound of each of its statements. At least one millisecond.
     pub limit: Duration,
+    /// Whether somebody else was met on these rows or their relatives: the store looks which of them are free before
+    /// it deletes. Otherwise it may delete all of them at once, and fail with [`crate::FailureKind::Row`] if a row
+    /// that stays refers to one: then the batch is tried once more, contended.
+    pub contended: bool,
 }
 
 /// What a committed batch did.

@@ -57,6 +57,8 @@ pub(crate) enum Next {
 pub(crate) enum Verdict {
     /// It will be tried again.
     Retry,
+    /// It will be tried again, and is no failure yet: only then is it known whether a row refuses.
+    LookFirst,
     /// A row was set aside.
     SetAside,
     /// The policy gives up.
@@ -88,6 +90,8 @@ pub(crate) struct Drain<'a> {
     /// Parents beyond the window that may be free once the planned rows are gone.
     frontier: Vec<RowAddress>,
     slices: Vec<Slice>,
+    /// Whether somebody else was met in this window.
+    contended: bool,
     aside: HashSet<RowAddress>,
     /// Rows that this pass deleted or found gone.
     pass_progress: u64,
@@ -118,6 +122,7 @@ impl<'a> Drain<'a> {
             sent: 0,
             frontier: Vec::new(),
             slices: Vec::new(),
+            contended: false,
             aside: HashSet::new(),
             pass_progress: 0,
             pass_held: 0,
@@ -216,7 +221,7 @@ impl<'a> Drain<'a> {
         let fresh = left.iter().inspect(|_| looked_at += 1).filter(|row| !self.aside.contains(row));
         let rows: Vec<_> = fresh.take(self.pace.rows()).copied().collect();
         self.sent += looked_at;
-        (!rows.is_empty()).then_some(Slice { rows, last_try: false })
+        (!rows.is_empty()).then_some(Slice { rows, contended: self.contended, last_try: false })
     }
 
     fn next_scan(&mut self) -> Option<Step> {
@@ -293,6 +298,7 @@ impl<'a> Drain<'a> {
         self.planned = forest::plan(rows);
         self.frontier = std::mem::take(&mut self.planned.outside);
         self.sent = 0;
+        self.contended = false;
     }
 
     pub(crate) fn deleted(&mut self, slice: &Slice, done: BatchDone) {
@@ -302,6 +308,7 @@ impl<'a> Drain<'a> {
         // Also what somebody else took or changed may have freed rows that this pass has gone by.
         self.pass_progress += done.deleted + done.missing;
         self.pass_held += done.held;
+        self.contended |= done.held > 0;
         self.pace.succeeded();
         let (again, fresh): (Vec<_>, Vec<_>) = done.stayed.into_iter().partition(|_| slice.last_try);
         for row in again {
@@ -322,7 +329,13 @@ impl<'a> Drain<'a> {
     /// A batch failed: decides what becomes of its rows.
     pub(crate) fn batch_failed(&mut self, slice: Slice, failure: &Failure, now: Duration) -> Verdict {
         self.in_flight -= 1;
+        self.contended = true;
         match failure.kind {
+            // A row that refuses, or only one that became somebody's parent since the window was read.
+            FailureKind::Row if !slice.contended => {
+                self.slices.push(Slice { contended: true, ..slice });
+                return Verdict::LookFirst;
+            }
             FailureKind::Row => return self.bisect(slice, failure),
             // Some row of it is slow, or waits for somebody: its neighbours must not wait with it.
             FailureKind::Timeout if slice.rows.len() > 1 => {

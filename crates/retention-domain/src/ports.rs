@@ -163,7 +163,8 @@ pub enum RunEvent<'a> {
         /// How long it took.
         took: Duration,
     },
-    /// A batch ended without a commit and is no failed attempt: the run's time was up, or its row is set aside.
+    /// A batch ended without a commit and is no failed attempt: the run's time was up, its row is set aside, or it is
+    /// sent once more to find out whether a row refuses.
     BatchAbandoned {
         /// The policy.
         policy: &'a RetentionPolicy,

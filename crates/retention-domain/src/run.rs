@@ -283,7 +283,7 @@ where
 
     async fn send(&self, target: &Target, lane: usize, slice: Slice) -> Brought {
         let limit = self.limits.statement_timeout.min(share_of(self.left())).max(LEAST_LIMIT);
-        let request = BatchRequest { rows: slice.rows.clone(), limit };
+        let request = BatchRequest { rows: slice.rows.clone(), limit, contended: slice.contended };
         let policy = &target.policy;
         self.observer.observe(&RunEvent::BatchStarted { policy, lane, max_rows: slice.rows.len() });
         let sent = self.clock.monotonic();
@@ -343,12 +343,14 @@ where
             return;
         }
         let verdict = judge(drain);
+        if matches!(verdict, Verdict::LookFirst | Verdict::SetAside)
+            && let Some(lane) = lane
+        {
+            self.observer.observe(&RunEvent::BatchAbandoned { policy, lane });
+        }
         if verdict == Verdict::SetAside {
-            if let Some(lane) = lane {
-                self.observer.observe(&RunEvent::BatchAbandoned { policy, lane });
-            }
             self.observer.observe(&RunEvent::RowSetAside { policy, sentence: &failure.sentence });
-        } else {
+        } else if verdict != Verdict::LookFirst {
             let ends_policy = verdict == Verdict::GiveUp;
             self.observer.observe(&RunEvent::AttemptFailed { policy, lane, failure, ends_policy });
         }

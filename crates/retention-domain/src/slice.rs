@@ -6,6 +6,8 @@ use crate::batch::RowAddress;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Slice {
     pub(crate) rows: Vec<RowAddress>,
+    /// Sent as [`crate::BatchRequest::contended`].
+    pub(crate) contended: bool,
     /// These rows refused once already: the next refusal sets them aside.
     pub(crate) last_try: bool,
 }
@@ -20,9 +22,11 @@ pub(crate) enum Narrowed {
 }
 
 impl Slice {
-    /// Slices of at most `max_rows` rows, the first one last: slices are worked from the end.
+    /// Slices of at most `max_rows` rows, the first one last: slices are worked from the end. Contended, because what is
+    /// cut up has met with something.
     pub(crate) fn parts(rows: &[RowAddress], max_rows: usize, last_try: bool) -> Vec<Self> {
-        rows.chunks(max_rows.max(1)).rev().map(|part| Self { rows: part.to_vec(), last_try }).collect()
+        let part = |part: &[RowAddress]| Self { rows: part.to_vec(), contended: true, last_try };
+        rows.chunks(max_rows.max(1)).rev().map(part).collect()
     }
 
     /// Two halves, children before parents; of a single row, one more try with a fresh snapshot (the refusal may
@@ -30,7 +34,7 @@ impl Slice {
     pub(crate) fn narrow(self) -> Narrowed {
         match *self.rows.as_slice() {
             [row] if self.last_try => Narrowed::Row(row),
-            [_] => Narrowed::Parts(vec![Self { last_try: true, ..self }]),
+            [_] => Narrowed::Parts(vec![Self { contended: true, last_try: true, ..self }]),
             _ => Narrowed::Parts(Self::parts(&self.rows, self.rows.len().div_ceil(2), self.last_try)),
         }
     }

@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 
 use retention_domain::RowAddress;
+use sqlx::Row;
+use sqlx::postgres::PgRow;
 
 /// Reads the wire form of a `tid`: block number in the upper 48 bits, offset in the lower 16, so that addresses
 /// compare like ctids.
@@ -12,20 +14,14 @@ pub(crate) fn from_wire(bytes: &[u8]) -> Option<RowAddress> {
     Some(RowAddress(number))
 }
 
-/// Reads the text form of a ctid list as [`tid_list`] writes it: `{"(0,1)","(0,2)"}`.
-pub(crate) fn parse_tid_list(text: &str) -> Option<Vec<RowAddress>> {
-    let inner = text.strip_prefix('{')?.strip_suffix('}')?;
-    if inner.is_empty() {
-        return Some(Vec::new());
-    }
-    let mut numbers = inner.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
-    let mut rows = Vec::new();
-    while let Some(block) = numbers.next() {
-        let block: u32 = block.parse().ok()?;
-        let offset: u16 = numbers.next()?.parse().ok()?;
-        rows.push(RowAddress(u64::from(block) << 16 | u64::from(offset)));
-    }
-    Some(rows)
+/// The column `address` of a row.
+pub(crate) fn address(row: &PgRow) -> Result<RowAddress, sqlx::Error> {
+    from_wire(row.try_get("address")?).ok_or_else(|| sqlx::Error::ColumnNotFound("address".to_owned()))
+}
+
+/// The column `parent` of a row.
+pub(crate) fn parent(row: &PgRow) -> Result<Option<RowAddress>, sqlx::Error> {
+    Ok(row.try_get::<Option<&[u8]>, _>("parent")?.and_then(from_wire))
 }
 
 /// The array literal of these addresses, to be bound as text and cast to `tid[]`.
@@ -51,15 +47,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_written_and_read_back() {
+    fn addresses_are_written_as_an_array_of_tids() {
         let rows: Vec<_> = [(0_u64, 1_u64), (7, 65_535), (u64::from(u32::MAX), 3)]
             .map(|(block, offset)| RowAddress(block << 16 | offset))
             .into();
         let text = tid_list(&rows);
         assert_eq!(text, r#"{"(0,1)","(7,65535)","(4294967295,3)"}"#);
-        assert_eq!(parse_tid_list(&text), Some(rows));
-        assert_eq!(parse_tid_list("{}"), Some(Vec::new()));
-        assert_eq!(parse_tid_list("(0,1)"), None);
     }
 
     #[test]

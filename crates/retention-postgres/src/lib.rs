@@ -3,6 +3,7 @@
 //! This crate never decides which rows may go (`retention-domain` does) and never runs DDL or VACUUM.
 
 mod address;
+mod batch;
 mod catalogue;
 mod connect;
 pub mod entities;

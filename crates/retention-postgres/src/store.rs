@@ -16,7 +16,8 @@ use sqlx::postgres::PgRow;
 use sqlx::{Executor, Row};
 use tokio_util::sync::CancellationToken;
 
-use crate::address::{from_wire, parse_tid_list};
+use crate::address::{address, parent};
+use crate::batch;
 use crate::catalogue::{self, Column};
 use crate::connect::{ACQUIRE_TIMEOUT, Database};
 use crate::error::failure;
@@ -151,19 +152,6 @@ fn count(row: &PgRow, column: &str) -> Result<u64, sqlx::Error> {
     row.try_get::<i64, _>(column).map(|count| u64::try_from(count).unwrap_or_default())
 }
 
-fn address(row: &PgRow) -> Result<RowAddress, sqlx::Error> {
-    from_wire(row.try_get("address")?).ok_or_else(|| sqlx::Error::ColumnNotFound("address".to_owned()))
-}
-
-fn parent(row: &PgRow) -> Result<Option<RowAddress>, sqlx::Error> {
-    Ok(row.try_get::<Option<&[u8]>, _>("parent")?.and_then(from_wire))
-}
-
-fn addresses(row: &PgRow, column: &str) -> Result<Vec<RowAddress>, sqlx::Error> {
-    let text: &str = row.try_get(column)?;
-    parse_tid_list(text).ok_or_else(|| sqlx::Error::ColumnNotFound(column.to_owned()))
-}
-
 fn attempt(what: &str, target: &Target) -> String {
     format!("{what} {}", target.policy.table)
 }
@@ -256,16 +244,9 @@ impl RetentionStore for PgRetentionStore {
 
     async fn delete_batch(&self, target: &Target, request: &BatchRequest) -> Result<BatchDone, Failure> {
         let attempt = attempt("deleting a batch from", target);
-        let statement = sql::delete_batch(target, request);
         // Read before the commit: an answer that cannot be understood must not be committed.
         self.transaction(&attempt, Purpose::Delete, request.limit, async |mut session| {
-            let row = query(statement).fetch_one(&mut **session).await?;
-            let done = BatchDone {
-                deleted: count(&row, "deleted")?,
-                held: count(&row, "held")?,
-                missing: count(&row, "missing")?,
-                stayed: addresses(&row, "stayed")?,
-            };
+            let done = batch::delete(&mut session, target, request).await?;
             Ok((session, done))
         })
         .await

@@ -211,12 +211,16 @@ impl RetentionStore for MemoryStore {
         let due: Vec<_> = request.rows.iter().copied().filter(|row| state.is_due(target, *row)).collect();
         let missing = asked - due.len() as u64;
         let (held, free): (Vec<_>, Vec<_>) = due.into_iter().partition(|row| state.held.contains(row));
+        let unheld = free.len();
         let mut free: BTreeSet<_> = free.into_iter().collect();
         // A row with a child that does not go stays, and then its parent does too.
         while let Some(stays) = free.iter().copied().find(|row| {
             target.policy.parent_column.is_some() && state.children(*row).any(|child| !free.contains(&child))
         }) {
             free.remove(&stays);
+        }
+        if !request.contended && held.is_empty() && free.len() < unheld {
+            return Err(Failure::new(FailureKind::Row, "a row is still referred to (23503)"));
         }
         if free.iter().any(|row| state.refusing.contains(row)) {
             return Err(Failure::new(FailureKind::Row, "a row refuses (23503)"));

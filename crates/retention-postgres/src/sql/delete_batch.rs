@@ -1,6 +1,6 @@
 //! The deleting statement: one batch, one statement, one transaction.
 
-use retention_domain::BatchRequest;
+use retention_domain::RowAddress;
 use retention_domain::plan::Target;
 use sea_orm::Statement;
 
@@ -8,10 +8,18 @@ use super::Sql;
 use super::predicate::{Guard, Names};
 use crate::address::tid_list;
 
-/// Deletes those of the rows asked for that are due, free, and held by nobody else.
+/// What makes sure that no row goes while a row that stays refers to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeafRule {
+    /// The foreign key: in force now, and all rows asked for are there and locked. Otherwise nothing is deleted.
+    ForeignKey,
+    /// The statement itself looks up who refers to the rows; if a row that does not go does, nothing is deleted.
+    Lookup,
+}
+
+/// Deletes those of `rows` that are due and held by nobody else: all of them, or none if the leaf rule says so.
 ///
-/// One row comes back: `deleted`, `held`, `missing` (bigint; `missing` counts the rows asked for that are not where they
-/// were, or not due any more), `stayed` (text of a `tid[]`).
+/// One row comes back: `locked`, `deleted` (bigint), `tried` (boolean; false when the leaf rule forbade the delete).
 ///
 /// # Safety argument
 /// Whoever proposed the rows, this statement alone decides. Rows that must never go: young and undated ones, those
@@ -19,63 +27,91 @@ use crate::address::tid_list;
 /// - `locked` takes, of the rows asked for, those that pass the guard (age and conditions) and that nobody else has
 ///   locked. An address is a hint, the row there may be another by now: hence the guard, and hence once more in the
 ///   `DELETE` itself.
-/// - The leaf rule: `outside` is every row that refers to a locked row without being locked itself. `stays` is what
-///   they refer to, and the ancestors of that. What is left (`free`) is closed under children: no row that stays
-///   refers to it. Several rows of a chain may go together, because the foreign key is checked when the
-///   statement ends.
+/// - The leaf rule, [`LeafRule::Lookup`]: `outside` is every row that refers to a locked row without being locked
+///   itself. With a single one, nothing goes. Several rows of a chain may go together, because the foreign key is
+///   checked when the statement ends.
+/// - The leaf rule, [`LeafRule::ForeignKey`]: the same is enforced by the foreign key's own trigger, which asks the same
+///   question for each deleted row when the statement ends, and makes the statement fail. `key_in_force` is true only if
+///   there is such a key, its delete trigger is enabled for this session, and it is checked at once (not deferred). It
+///   cannot be dropped or disabled meanwhile: that takes a lock which conflicts with the one this statement has on
+///   the table.
 /// - A child inserted by somebody else meanwhile makes the foreign key raise, and the statement deletes nothing.
 /// - The bound: addresses are distinct and within one table (`ONLY`), so no more rows go than were asked for.
 ///
-/// Locks are taken with `SKIP LOCKED`, and only rows locked so are deleted: the statement never waits for a row. The
-/// foreign key's own check finds no row that anybody else has locked: nothing but `free` rows refers to `free` rows.
+/// Locks are taken with `SKIP LOCKED`, and only rows locked so are deleted: the statement never waits for a row. Only
+/// the foreign key's check may, for a child that somebody else holds and that is no part of the batch.
 #[must_use]
-pub fn delete_batch(target: &Target, request: &BatchRequest) -> Statement {
+pub fn delete_batch(target: &Target, rows: &[RowAddress], rule: LeafRule) -> Statement {
     let mut sql = Sql::default();
     let guard = Guard::new(&mut sql, target);
-    let rows = sql.bind(tid_list(&request.rows));
-    let asked = sql.bind(i64::try_from(request.rows.len()).unwrap_or(i64::MAX));
+    let asked = rows.len();
+    let rows = sql.bind(tid_list(rows));
     let names = Names::of(target);
     let Names { table, key, .. } = &names;
     let (due, goes) = (guard.on("due"), guard.on("goes"));
-    let (columns, leaf_rule, free) = match &names.parent {
-        None => (String::new(), String::new(), "locked"),
-        Some(parent) => (
-            format!(", due.{key} AS key, due.{parent} AS parent"),
+    let (columns, leaf_rule) = match (&names.parent, rule) {
+        (None, _) => (String::new(), "may AS MATERIALIZED (SELECT TRUE AS may)".to_owned()),
+        (Some(_), LeafRule::ForeignKey) => {
+            let asked = sql.bind(i64::try_from(asked).unwrap_or(i64::MAX));
+            let key_in_force = key_in_force(&mut sql, target);
+            (
+                String::new(),
+                format!(
+                    "may AS MATERIALIZED (
+  SELECT (SELECT count(*) FROM locked) = {asked} AND {key_in_force} AS may)"
+                ),
+            )
+        }
+        (Some(parent), LeafRule::Lookup) => (
+            format!(", due.{key} AS key"),
             format!(
                 "outside AS MATERIALIZED (
-  SELECT child.{key} AS key, child.{parent} AS parent FROM {table} AS child
-  WHERE child.{parent} = ANY (ARRAY(SELECT key FROM locked))
-  EXCEPT SELECT key, parent FROM locked),
-stays (address, parent) AS (
-  SELECT locked.address, locked.parent FROM outside JOIN locked ON locked.key = outside.parent
-  UNION
-  SELECT locked.address, locked.parent FROM stays JOIN locked ON locked.key = stays.parent),
-free AS MATERIALIZED (
-  SELECT address FROM locked EXCEPT SELECT address FROM stays),
-"
+  SELECT child.ctid FROM {table} AS child WHERE child.{parent} = ANY (ARRAY(SELECT key FROM locked))
+  EXCEPT SELECT address FROM locked),
+may AS MATERIALIZED (
+  SELECT NOT EXISTS (SELECT FROM outside) AS may)"
             ),
-            "free",
         ),
     };
     sql.finish(format!(
-        "WITH RECURSIVE locked AS MATERIALIZED (
+        "WITH locked AS MATERIALIZED (
   SELECT due.ctid AS address{columns} FROM {table} AS due
   WHERE due.ctid = ANY ({rows}::text::tid[]) AND {due}
   FOR UPDATE SKIP LOCKED),
-{leaf_rule}gone AS (
+{leaf_rule},
+gone AS (
   DELETE FROM {table} AS goes
-  WHERE goes.ctid = ANY (ARRAY(SELECT address FROM {free})) AND {goes}
-  RETURNING goes.ctid AS address),
-tally AS MATERIALIZED (
-  SELECT (SELECT count(*) FROM locked) AS locked, (SELECT count(*) FROM {free}) AS free,
-         (SELECT count(*) FROM gone) AS deleted),
-seen AS MATERIALIZED (
-  SELECT count(*) AS seen FROM {table} AS due
-  WHERE (SELECT locked < {asked} FROM tally) AND due.ctid = ANY ({rows}::text::tid[]) AND {due})
-SELECT tally.deleted, greatest(seen.seen - tally.locked, 0) AS held,
-  {asked} - greatest(seen.seen, tally.locked) AS missing,
-  ARRAY(SELECT address FROM {free} WHERE tally.free <> tally.deleted
-        EXCEPT SELECT address FROM gone WHERE tally.free <> tally.deleted)::text AS stayed
-FROM tally, seen"
+  WHERE (SELECT may FROM may) AND goes.ctid = ANY (ARRAY(SELECT address FROM locked)) AND {goes}
+  RETURNING 1)
+SELECT (SELECT count(*) FROM locked) AS locked, (SELECT count(*) FROM gone) AS deleted, may AS tried FROM may"
     ))
+}
+
+/// Whether the self-reference forbids, at once, that a row goes to which another refers.
+///
+/// The trigger is the one on the referred side that fires on delete (bit 3 of `tgtype`). `tgenabled`: `O` fires unless the
+/// session replays a replica's changes, `A` always. A key that is not enforced has no trigger.
+fn key_in_force(sql: &mut Sql, target: &Target) -> String {
+    let policy = &target.policy;
+    let table = sql.bind(super::table_literal(&policy.table));
+    let key = sql.bind(policy.key_column.clone());
+    let parent = sql.bind(policy.parent_column.clone());
+    let column = |name: String| {
+        format!(
+            "ARRAY(SELECT attribute.attnum FROM pg_catalog.pg_attribute AS attribute
+    WHERE attribute.attrelid = reference.conrelid AND attribute.attname = {name})"
+        )
+    };
+    let (parent, key) = (column(parent), column(key));
+    format!(
+        "EXISTS (
+  SELECT FROM pg_catalog.pg_constraint AS reference
+  JOIN pg_catalog.pg_trigger AS checks ON checks.tgconstraint = reference.oid AND checks.tgrelid = reference.confrelid
+  WHERE reference.contype = 'f' AND reference.conrelid = {table}::text::regclass
+    AND reference.confrelid = reference.conrelid AND reference.confdeltype IN ('a', 'r') AND NOT reference.condeferrable
+    AND reference.conkey = {parent}
+    AND reference.confkey = {key}
+    AND checks.tgtype & 8 = 8
+    AND (checks.tgenabled = 'A' OR checks.tgenabled = 'O' AND current_setting('session_replication_role') <> 'replica'))"
+    )
 }

@@ -6,6 +6,7 @@ mod catalog;
 mod climb;
 mod count;
 mod delete_batch;
+mod kin;
 mod predicate;
 mod preflight;
 mod window;
@@ -14,7 +15,8 @@ pub use backlog::{backlog, backlog_flat};
 pub use catalog::columns;
 pub use climb::climb;
 pub use count::{count_due, preview_extras};
-pub use delete_batch::delete_batch;
+pub use delete_batch::{LeafRule, delete_batch};
+pub use kin::{lock_kin, still_due};
 pub use preflight::{
     preflight_age_index, preflight_foreign_keys, preflight_server, preflight_table, preflight_triggers,
 };
@@ -47,9 +49,14 @@ pub(crate) fn ident(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
+/// A table as a value to be bound and cast to `regclass`.
+fn table_literal(name: &TableName) -> String {
+    format!("{}.{}", ident(&name.schema), ident(&name.name))
+}
+
 /// A quoted, schema-qualified table. `ONLY`: a policy speaks of its own table, never of tables that inherit from it.
 fn table(name: &TableName) -> String {
-    format!("ONLY {}.{}", ident(&name.schema), ident(&name.name))
+    format!("ONLY {}", table_literal(name))
 }
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
 //! Snapshots of every generated statement: text and bound values apart. A reviewer reads these.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use chrono::DateTime;
 use retention_domain::plan::Target;
 use retention_domain::{
-    BatchRequest, Cutoff, PolicyName, RetentionPeriod, RetentionPolicy, RowAddress, TableName, WindowMark,
+    Cutoff, PolicyName, RetentionPeriod, RetentionPolicy, RowAddress, TableName, WindowMark,
 };
 use sea_orm::Statement;
+
+use super::LeafRule;
 
 fn days(days: u32) -> RetentionPeriod {
     RetentionPeriod::from_days(days).unwrap()
@@ -39,8 +40,8 @@ fn odd() -> Target {
     target(policy)
 }
 
-fn request() -> BatchRequest {
-    BatchRequest { rows: vec![RowAddress(1), RowAddress(7 << 16 | 3)], limit: Duration::from_secs(30) }
+fn rows() -> Vec<RowAddress> {
+    vec![RowAddress(1), RowAddress(7 << 16 | 3)]
 }
 
 fn mark() -> WindowMark {
@@ -69,13 +70,16 @@ macro_rules! snapshot {
 
 snapshot!(sicr_window, super::window(&sicr(), None, 1_000_000));
 snapshot!(sicr_window_continued, super::window(&sicr(), Some(mark()), 1_000_000));
-snapshot!(sicr_delete_batch, super::delete_batch(&sicr(), &request()));
+snapshot!(sicr_delete_batch, super::delete_batch(&sicr(), &rows(), LeafRule::ForeignKey));
 snapshot!(sicr_count_due, super::count_due(&sicr()));
 snapshot!(sicr_backlog, super::backlog(&sicr()));
 snapshot!(sicr_preview_extras, super::preview_extras(&sicr()));
 snapshot!(refresh_window, super::window(&refresh(), None, 1_000_000));
 snapshot!(refresh_window_continued, super::window(&refresh(), Some(mark()), 1_000_000));
-snapshot!(refresh_delete_batch, super::delete_batch(&refresh(), &request()));
+snapshot!(refresh_delete_batch, super::delete_batch(&refresh(), &rows(), LeafRule::ForeignKey));
+snapshot!(refresh_delete_batch_contended, super::delete_batch(&refresh(), &rows(), LeafRule::Lookup));
+snapshot!(refresh_lock_kin, super::lock_kin(&refresh(), &rows()));
+snapshot!(refresh_still_due, super::still_due(&refresh(), &rows(), false));
 snapshot!(refresh_count_due, super::count_due(&refresh()));
 snapshot!(refresh_backlog, super::backlog(&refresh()));
 snapshot!(refresh_preview_extras, super::preview_extras(&refresh()));
@@ -87,9 +91,10 @@ snapshot!(refresh_preflight_foreign_keys, super::preflight_foreign_keys(&refresh
 snapshot!(refresh_preflight_triggers, super::preflight_triggers(&refresh().policy));
 snapshot!(refresh_preflight_age_index, super::preflight_age_index(&refresh()));
 snapshot!(odd_names_preflight_age_index, super::preflight_age_index(&odd()));
-snapshot!(refresh_climb, super::climb(&refresh(), &request().rows, 100_000));
+snapshot!(refresh_climb, super::climb(&refresh(), &rows(), 100_000));
 snapshot!(odd_names_window, super::window(&odd(), None, 10));
-snapshot!(odd_names_delete_batch, super::delete_batch(&odd(), &request()));
+snapshot!(odd_names_delete_batch, super::delete_batch(&odd(), &rows(), LeafRule::ForeignKey));
+snapshot!(odd_names_lock_kin, super::lock_kin(&odd(), &rows()));
 snapshot!(odd_names_backlog, super::backlog(&odd()));
 
 /// Every value of a policy is bound: the text holds none of them, whatever they are.
@@ -101,8 +106,11 @@ fn no_value_reaches_the_text() {
     target.policy.known_values = vec!["Known'Value".to_owned()];
     for statement in [
         super::window(&target, Some(mark()), 10),
-        super::delete_batch(&target, &request()),
-        super::climb(&target, &request().rows, 10),
+        super::delete_batch(&target, &rows(), LeafRule::ForeignKey),
+        super::delete_batch(&target, &rows(), LeafRule::Lookup),
+        super::lock_kin(&target, &rows()),
+        super::still_due(&target, &rows(), true),
+        super::climb(&target, &rows(), 10),
         super::count_due(&target),
         super::backlog(&target),
         super::preview_extras(&target),
