@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use chrono::TimeDelta;
+use retention_domain::guard::{Condition, Test, Value};
 use retention_domain::ports::RetentionStore;
 use retention_domain::testing::{Fate, MemoryRow, fates};
 use retention_domain::{Backlog, BatchDone, FailureKind, RowAddress, WindowRow};
@@ -136,6 +137,34 @@ async fn a_batch_that_meets_somebody_takes_what_is_free<L: Lab>() -> Result<()> 
     let done = lab.batch([3, 2, 1, 5, 4, 6], false).await?;
     assert_eq!(done, BatchDone { deleted: 3, held: 1, missing: 1, ..BatchDone::default() });
     assert_eq!(lab.left().await?, [1, 2]);
+    Ok(())
+}
+
+async fn every_kind_of_condition_decides_at_the_window_and_at_the_delete<L: Lab>() -> Result<()> {
+    let text = |text: &str| Value::Text(text.to_owned());
+    let statuses = [Some("Sent"), Some("Failed"), Some("it's \"odd\""), Some(""), None];
+    for (test, goes) in [
+        (Test::In(vec![text("Sent"), text("it's \"odd\"")]), vec![1, 3]),
+        (Test::In(vec![text("Lost")]), vec![]),
+        (Test::NotIn(vec![text("Sent"), text("")]), vec![2, 3]),
+        (Test::NotIn(vec![text("Lost")]), vec![1, 2, 3, 4]),
+        (Test::IsNull, vec![5]),
+        (Test::IsNotNull, vec![1, 2, 3, 4]),
+    ] {
+        let lab = L::with(rows(
+            statuses.map(|status| MemoryRow { status: status.map(str::to_owned), ..row(9, "", 0) }),
+        ))
+        .await?;
+        let mut target = target();
+        target.policy.conditions = vec![Condition { column: "status".to_owned(), test: test.clone() }];
+        let window = lab.store().window(&target, None, 10, LIMIT).await?;
+        let found: Vec<_> = window.rows.iter().map(|row| row.address).collect();
+        assert_eq!(found, goes.iter().map(|n| lab.address(*n)).collect::<Vec<_>>(), "{test:?}");
+        let done = lab.batch_of(&target, 1..=5, true).await?;
+        assert_eq!((done.deleted, done.missing), (goes.len() as u64, 5 - goes.len() as u64), "{test:?}");
+        let stays: Vec<_> = (1..=5).filter(|n| !goes.contains(n)).collect();
+        assert_eq!(lab.left().await?, stays, "{test:?}");
+    }
     Ok(())
 }
 
@@ -271,6 +300,7 @@ store_contract! {
     a_row_goes_only_with_all_that_refer_to_it,
     a_row_above_one_that_stays_stays,
     a_held_row_is_passed_over_and_costs_its_own_ancestors,
+    every_kind_of_condition_decides_at_the_window_and_at_the_delete,
     rows_that_nobody_else_was_met_on_go_at_once,
     a_row_that_is_still_referred_to_stays_whether_it_is_looked_at_first_or_not,
     a_batch_that_meets_somebody_takes_what_is_free,

@@ -15,6 +15,8 @@ use retention_domain::{
 use retention_postgres::PgRetentionStore;
 use sqlx::{AssertSqlSafe, Postgres, Row, Transaction};
 
+/// The run that the batches belong to.
+pub(crate) const RUN: &str = "00000000-0000-7000-8000-000000000000";
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// A store with rows that are known by number. `RowAddress(n)` in a [`MemoryRow`] means row `n`.
@@ -38,8 +40,18 @@ pub(crate) trait Lab: Sized {
         numbers: impl IntoIterator<Item = u64>,
         contended: bool,
     ) -> Result<BatchDone, Failure> {
+        self.batch_of(&target(), numbers, contended).await
+    }
+
+    async fn batch_of(
+        &self,
+        target: &Target,
+        numbers: impl IntoIterator<Item = u64>,
+        contended: bool,
+    ) -> Result<BatchDone, Failure> {
         let rows = numbers.into_iter().map(|n| self.address(n)).collect();
-        self.store().delete_batch(&target(), &BatchRequest { rows, limit: LIMIT, contended }).await
+        let request = BatchRequest { job_run_id: RUN.to_owned(), rows, limit: LIMIT, contended };
+        self.store().delete_batch(target, &request).await
     }
 }
 
@@ -138,15 +150,18 @@ pub(crate) async fn insert(stored: &Rows, rows: &BTreeMap<u64, MemoryRow>) -> Re
         .iter()
         .map(|(n, row)| {
             let parent = row.parent.map_or_else(|| "NULL".to_owned(), |parent| parent.0.to_string());
-            let status = row.status.as_deref().unwrap_or_default();
+            let status = row.status.as_ref();
+            let status = status.map_or_else(|| "NULL".to_owned(), |s| format!("'{}'", s.replace('\'', "''")));
             let age = row.age.map_or_else(
                 || "NULL".to_owned(),
                 |age| format!("now() - '{}'::timestamptz", age.to_rfc3339()),
             );
-            format!("({n}, {parent}::bigint, '{status}', ({age})::interval)")
+            format!("({n}, {parent}::bigint, {status}::text, ({age})::interval)")
         })
         .collect();
-    stored.execute("ALTER TABLE identity.refresh_sessions ALTER updated_at DROP NOT NULL").await?;
+    stored
+        .execute("ALTER TABLE identity.refresh_sessions ALTER updated_at DROP NOT NULL, ALTER status DROP NOT NULL")
+        .await?;
     stored.sessions(format!("VALUES {}", values.join(", "))).await
 }
 

@@ -45,6 +45,8 @@ pub struct Window {
 /// One batch: one transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchRequest {
+    /// The run it belongs to, for the ledger.
+    pub job_run_id: String,
     /// The rows to delete, distinct: the batch deletes no other, and hence no more than these.
     pub rows: Vec<RowAddress>,
     /// Bound of each of its statements. At least one millisecond.

@@ -1,6 +1,7 @@
 //! Retention policies as values, and the two built-in ones of the session job.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::guard::Condition;
 use crate::period::RetentionPeriod;
@@ -26,8 +27,9 @@ pub struct RetentionPolicy {
     pub name: PolicyName,
     /// The table the rows leave.
     pub table: TableName,
-    /// The key column that [`Self::parent_column`] refers to.
-    pub key_column: String,
+    /// The columns that tell a row apart, in the order of an index on them. Empty: whatever the primary key is. Exactly
+    /// one where there is a [`Self::parent_column`], which refers to it.
+    pub key: Vec<String>,
     /// The `timestamptz` column that dates a row.
     pub age_column: String,
     /// How long a row lives.
@@ -38,6 +40,23 @@ pub struct RetentionPolicy {
     pub known_values: Vec<String>,
     /// The self-reference: a row goes only when no remaining row refers to it (the leaf rule).
     pub parent_column: Option<String>,
+    /// What becomes of a due row.
+    pub disposition: Disposition,
+    /// The ledger: a table that gets a row for each batch, in the transaction of the delete.
+    pub audit_table: Option<TableName>,
+    /// Rows per batch, where it differs from the run's; 1 to 10000.
+    pub batch_size: Option<u32>,
+    /// Pause after a batch, where it differs from the run's.
+    pub batch_pause: Option<Duration>,
+}
+
+/// What becomes of a due row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Disposition {
+    /// It is deleted.
+    Delete,
+    /// It moves to this table, whose columns are those of the policy's table, in one step.
+    Archive(TableName),
 }
 
 impl PolicyName {
@@ -87,12 +106,16 @@ impl RetentionPolicy {
         Self {
             name: PolicyName::new(PolicyName::SICR),
             table: TableName::new("identity", "sign_in_confirmation_requests"),
-            key_column: "id".to_owned(),
+            key: vec!["id".to_owned()],
             age_column: "created_at".to_owned(),
             retention,
             conditions: Vec::new(),
             known_values: Vec::new(),
             parent_column: None,
+            disposition: Disposition::Delete,
+            audit_table: None,
+            batch_size: None,
+            batch_pause: None,
         }
     }
 
@@ -103,12 +126,16 @@ impl RetentionPolicy {
         Self {
             name: PolicyName::new(PolicyName::REFRESH),
             table: TableName::new("identity", "refresh_sessions"),
-            key_column: "id".to_owned(),
+            key: vec!["id".to_owned()],
             age_column: "updated_at".to_owned(),
             retention,
             conditions: vec![Condition::is_in("status", terminal.map(RefreshStatus::as_str))],
             known_values: RefreshStatus::ALL.into_iter().map(|status| status.as_str().to_owned()).collect(),
             parent_column: Some("parent_session_id".to_owned()),
+            disposition: Disposition::Delete,
+            audit_table: None,
+            batch_size: None,
+            batch_pause: None,
         }
     }
 }

@@ -100,6 +100,7 @@ struct Run<'a, S, C, G, O> {
     clock: &'a C,
     stop: &'a G,
     observer: &'a O,
+    job_run_id: &'a str,
     limits: RunLimits,
     began: Duration,
 }
@@ -124,14 +125,19 @@ where
     G: StopSignal,
     O: RunObserver,
 {
-    let run = Run { store, clock, stop, observer, limits: request.limits, began: clock.monotonic() };
+    let job_run_id = &request.job_run_id;
+    let run =
+        Run { store, clock, stop, observer, job_run_id, limits: request.limits, began: clock.monotonic() };
     let started = run.start(request).await;
     let (now, targets) = started.inspect_err(|reason| {
         observer.observe(&RunEvent::Refused { job_run_id: &request.job_run_id, reason, took: run.elapsed() });
     })?;
     let mut drains: Vec<_> = targets
         .iter()
-        .map(|target| Drain::new(target, request.limits.batch_size as usize, request.limits.lock_timeout))
+        .map(|target| {
+            let batch_size = target.policy.batch_size.unwrap_or(request.limits.batch_size);
+            Drain::new(target, batch_size as usize, request.limits.lock_timeout)
+        })
         .collect();
     run.drain(&mut drains).await;
     run.count_backlogs(&mut drains).await;
@@ -230,7 +236,9 @@ where
             if let Some(done) = running.next().await {
                 idle.push(done.lane);
                 if matches!(&done.brought, Brought::Deleted(_, Ok(batch), _) if batch.deleted > 0) {
-                    pause_until[done.lane] = self.clock.monotonic() + self.limits.batch_pause;
+                    let pause = drains[done.policy].target().policy.batch_pause;
+                    pause_until[done.lane] =
+                        self.clock.monotonic() + pause.unwrap_or(self.limits.batch_pause);
                 }
                 self.absorb(&mut drains[done.policy], done.lane, done.brought);
             } else if let Some(wake) = wake {
@@ -283,7 +291,12 @@ where
 
     async fn send(&self, target: &Target, lane: usize, slice: Slice) -> Brought {
         let limit = self.limits.statement_timeout.min(share_of(self.left())).max(LEAST_LIMIT);
-        let request = BatchRequest { rows: slice.rows.clone(), limit, contended: slice.contended };
+        let request = BatchRequest {
+            job_run_id: self.job_run_id.to_owned(),
+            rows: slice.rows.clone(),
+            limit,
+            contended: slice.contended,
+        };
         let policy = &target.policy;
         self.observer.observe(&RunEvent::BatchStarted { policy, lane, max_rows: slice.rows.len() });
         let sent = self.clock.monotonic();

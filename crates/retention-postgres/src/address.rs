@@ -1,10 +1,16 @@
-//! Row addresses: a `ctid` packed into the domain's eight bytes.
+//! Row addresses: a `ctid`, and the number of the partition it is in, packed into the domain's eight bytes.
+//!
+//! From the lowest bit: 16 bits of the offset, 32 of the block, 14 of the partition's number in [`Partitions`]. Number 0
+//! stands for the policy's table itself.
 
 use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use retention_domain::RowAddress;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
+
+use crate::error::Refused;
 
 /// Reads the wire form of a `tid`: block number in the upper 48 bits, offset in the lower 16, so that addresses
 /// compare like ctids.
@@ -31,7 +37,7 @@ pub(crate) fn tid_list(rows: &[RowAddress]) -> String {
     for (n, row) in rows.iter().enumerate() {
         let comma = if n == 0 { "" } else { "," };
         // Writing to a String cannot fail.
-        let _ = write!(text, "{comma}\"({},{})\"", row.0 >> 16, row.0 & 0xFFFF);
+        let _ = write!(text, "{comma}\"({},{})\"", block(*row), row.0 & 0xFFFF);
     }
     text.push('}');
     text
@@ -39,7 +45,44 @@ pub(crate) fn tid_list(rows: &[RowAddress]) -> String {
 
 /// One address as the text of a `tid`.
 pub(crate) fn tid(row: RowAddress) -> String {
-    format!("({},{})", row.0 >> 16, row.0 & 0xFFFF)
+    format!("({},{})", block(row), row.0 & 0xFFFF)
+}
+
+fn block(row: RowAddress) -> u32 {
+    u32::try_from(row.0 >> 16 & u64::from(u32::MAX)).unwrap_or_default()
+}
+
+/// The partitions that addresses speak of, by number. One list for the life of a store: a number keeps its meaning.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Partitions(Arc<Mutex<Vec<u32>>>);
+
+/// As many as the numbers of an address can tell apart, without 0.
+const MAX_PARTITIONS: usize = (1 << 14) - 1;
+
+impl Partitions {
+    /// The row's address, given the partition it is in.
+    ///
+    /// # Errors
+    /// When there are more partitions than an address can tell apart.
+    pub(crate) fn place(&self, row: RowAddress, partition: u32) -> Result<RowAddress, sqlx::Error> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = known.iter().rposition(|oid| *oid == partition).unwrap_or_else(|| {
+            known.push(partition);
+            known.len() - 1
+        });
+        if index >= MAX_PARTITIONS {
+            return Err(Refused::fatal(
+                "there are more partitions with due rows than 16383, which are supported",
+            ));
+        }
+        Ok(RowAddress(row.0 | (index as u64 + 1) << 48))
+    }
+
+    /// The partition's oid; `None` for a row of a table without partitions.
+    pub(crate) fn of(&self, row: RowAddress) -> Option<u32> {
+        let index = usize::try_from(row.0 >> 48).ok()?.checked_sub(1)?;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(index).copied()
+    }
 }
 
 #[cfg(test)]
@@ -53,6 +96,27 @@ mod tests {
             .into();
         let text = tid_list(&rows);
         assert_eq!(text, r#"{"(0,1)","(7,65535)","(4294967295,3)"}"#);
+    }
+
+    #[test]
+    fn a_partition_is_part_of_the_address_and_not_of_the_tid() {
+        let partitions = Partitions::default();
+        let row = RowAddress(7 << 16 | 3);
+        let [first, second, again] = [4001, u32::MAX, 4001].map(|oid| partitions.place(row, oid).unwrap());
+        assert_eq!((first, first == second), (again, false));
+        assert_eq!([first, second, row].map(|row| partitions.of(row)), [Some(4001), Some(u32::MAX), None]);
+        assert_eq!([first, second, row].map(tid), ["(7,3)"; 3].map(str::to_owned));
+        assert_eq!(tid_list(&[second]), r#"{"(7,3)"}"#);
+        assert!(second.0 < 1 << 62);
+    }
+
+    #[test]
+    fn more_partitions_than_an_address_can_hold_are_refused() {
+        let partitions = Partitions::default();
+        let placed = |oid| partitions.place(RowAddress(u64::from(u32::MAX) << 16), oid);
+        assert!((0..16_383).all(|oid| placed(oid).is_ok_and(|row| row.0 < 1 << 62)));
+        assert!(placed(16_383).is_err());
+        assert!(placed(5).is_ok());
     }
 
     #[test]

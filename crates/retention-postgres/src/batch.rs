@@ -1,14 +1,19 @@
 //! One batch: which of its rows go, within one transaction.
 
+use std::collections::BTreeMap;
+
 use retention_domain::plan::Target;
-use retention_domain::{BatchDone, BatchRequest, RowAddress, WindowRow, forest};
+use retention_domain::policy::Disposition;
+use retention_domain::{BatchDone, BatchRequest, RowAddress, TableName, WindowRow, forest};
 use sea_orm::Statement;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-use crate::address::{address, parent};
+use crate::address::{Partitions, address, parent};
+use crate::destination;
+use crate::error::Refused;
 use crate::session::{Session, query};
-use crate::sql::{self, LeafRule};
+use crate::sql::{self, Deletion, LeafRule, Place};
 
 /// What the deleting statement did.
 struct Taken {
@@ -17,7 +22,8 @@ struct Taken {
     tried: bool,
 }
 
-/// Deletes what is due and free of the rows asked for, within the open transaction.
+/// Deletes what is due and free of the rows asked for, within the open transaction, and records it in the policy's
+/// ledger.
 ///
 /// At first all rows at once: almost always they are all there, and nobody else holds one. Only when that is not so, or
 /// somebody else was met before, they are looked at one by one: what is locked by us and not referred to by a row that
@@ -31,66 +37,142 @@ pub(crate) async fn delete(
     session: &mut Session,
     target: &Target,
     request: &BatchRequest,
+    partitions: &Partitions,
 ) -> Result<BatchDone, sqlx::Error> {
-    let rows = &request.rows;
-    let flat = target.policy.parent_column.is_none();
-    if flat || !request.contended {
-        let taken = take(session, target, rows, LeafRule::ForeignKey).await?;
-        if taken.tried {
-            return settle(session, target, rows, taken).await;
-        }
-    }
-    let due = addresses(session, sql::still_due(target, rows, false)).await?.len();
-    let kin = query(sql::lock_kin(target, rows)).fetch_all(&mut ***session).await?;
-    let kin = kin.iter().map(kin_row).collect::<Result<Vec<_>, _>>()?;
-    let held = due.saturating_sub(kin.len()) as u64;
-    let missing = (rows.len() as u64).saturating_sub(held + kin.len() as u64);
-    let free = forest::plan(&kin).rows;
-    let mut done = BatchDone { held, missing, ..BatchDone::default() };
-    if !free.is_empty() {
-        let taken = take(session, target, &free, LeafRule::Lookup).await?;
-        if taken.tried {
-            let settled = settle(session, target, &free, taken).await?;
-            done.deleted = settled.deleted;
-            done.stayed = settled.stayed;
+    let archived = destination::archived(session, target).await?;
+    let mut done = BatchDone::default();
+    for (place, rows) in places(session, &request.rows, partitions).await? {
+        let Some(place) = place else {
+            done.missing += rows.len() as u64;
+            continue;
+        };
+        let here = Here { target, place: &place, archived: &archived };
+        let part = if target.policy.parent_column.is_some() && request.contended {
+            here.look_first(session, &rows).await?
         } else {
-            // Somebody refers to one of them since they were looked at. Which are free now, the next pass sees.
-            done.missing += free.len() as u64;
+            here.at_once(session, &rows).await?
+        };
+        let oid = if let Place::Partition { oid, .. } = place { Some(oid) } else { None };
+        let stayed = part.stayed.into_iter().map(|row| oid.map_or(Ok(row), |oid| partitions.place(row, oid)));
+        done.stayed.append(&mut stayed.collect::<Result<Vec<_>, _>>()?);
+        done.deleted += part.deleted;
+        done.held += part.held;
+        done.missing += part.missing;
+    }
+    if let Some(ledger) = target.policy.audit_table.as_ref().filter(|_| done.deleted > 0) {
+        query(sql::ledger_entry(ledger, target, &request.job_run_id, done.deleted))
+            .execute(&mut ***session)
+            .await?;
+    }
+    Ok(done)
+}
+
+/// The rows by the place they are in; `None` for a partition that is gone.
+async fn places(
+    session: &mut Session,
+    rows: &[RowAddress],
+    partitions: &Partitions,
+) -> Result<Vec<(Option<Place>, Vec<RowAddress>)>, sqlx::Error> {
+    let mut by_partition: BTreeMap<Option<u32>, Vec<RowAddress>> = BTreeMap::new();
+    for row in rows {
+        by_partition.entry(partitions.of(*row)).or_default().push(*row);
+    }
+    let oids: Vec<_> = by_partition.keys().copied().flatten().collect();
+    let mut names = BTreeMap::new();
+    if !oids.is_empty() {
+        for row in query(sql::partition_names(&oids)).fetch_all(&mut ***session).await? {
+            let table = TableName { schema: row.try_get("schema")?, name: row.try_get("name")? };
+            names.insert(row.try_get::<i64, _>("oid")?, table);
         }
     }
-    Ok(done)
+    let place = |oid: Option<u32>| match oid {
+        None => Some(Place::Table),
+        Some(oid) => names.remove(&i64::from(oid)).map(|table| Place::Partition { table, oid }),
+    };
+    Ok(by_partition.into_iter().scan(place, |place, (oid, rows)| Some((place(oid), rows))).collect())
 }
 
-async fn take(
-    session: &mut Session,
-    target: &Target,
-    rows: &[RowAddress],
-    rule: LeafRule,
-) -> Result<Taken, sqlx::Error> {
-    let row = query(sql::delete_batch(target, rows, rule)).fetch_one(&mut ***session).await?;
-    let count = |column| row.try_get::<i64, _>(column).map(|count| u64::try_from(count).unwrap_or_default());
-    Ok(Taken { locked: count("locked")?, deleted: count("deleted")?, tried: row.try_get("tried")? })
+/// The rows of one place.
+struct Here<'a> {
+    target: &'a Target,
+    place: &'a Place,
+    archived: &'a [String],
 }
 
-/// Accounts for the rows asked for that did not go.
-async fn settle(
-    session: &mut Session,
-    target: &Target,
-    rows: &[RowAddress],
-    taken: Taken,
-) -> Result<BatchDone, sqlx::Error> {
-    let mut done = BatchDone { deleted: taken.deleted, ..BatchDone::default() };
-    if taken.deleted == rows.len() as u64 {
-        return Ok(done);
+impl Here<'_> {
+    async fn at_once(&self, session: &mut Session, rows: &[RowAddress]) -> Result<BatchDone, sqlx::Error> {
+        let taken = self.take(session, rows, LeafRule::ForeignKey).await?;
+        if taken.tried {
+            self.settle(session, rows, taken).await
+        } else {
+            self.look_first(session, rows).await
+        }
     }
-    let left = addresses(session, sql::still_due(target, rows, false)).await?.len() as u64;
-    if taken.deleted < taken.locked {
-        // Ours, and yet still there.
-        done.stayed = addresses(session, sql::still_due(target, rows, true)).await?;
+
+    async fn look_first(&self, session: &mut Session, rows: &[RowAddress]) -> Result<BatchDone, sqlx::Error> {
+        let due = addresses(session, sql::still_due(self.target, self.place, rows, false)).await?.len();
+        let kin = query(sql::lock_kin(self.target, rows)).fetch_all(&mut ***session).await?;
+        let kin = kin.iter().map(kin_row).collect::<Result<Vec<_>, _>>()?;
+        let held = due.saturating_sub(kin.len()) as u64;
+        let missing = (rows.len() as u64).saturating_sub(held + kin.len() as u64);
+        let free = forest::plan(&kin).rows;
+        let mut done = BatchDone { held, missing, ..BatchDone::default() };
+        if !free.is_empty() {
+            let taken = self.take(session, &free, LeafRule::Lookup).await?;
+            if taken.tried {
+                let settled = self.settle(session, &free, taken).await?;
+                done.deleted = settled.deleted;
+                done.stayed = settled.stayed;
+            } else {
+                // Somebody refers to one of them since they were looked at. Which are free now, the next pass sees.
+                done.missing += free.len() as u64;
+            }
+        }
+        Ok(done)
     }
-    done.held = left.saturating_sub(done.stayed.len() as u64);
-    done.missing = (rows.len() as u64).saturating_sub(taken.deleted + left);
-    Ok(done)
+
+    async fn take(
+        &self,
+        session: &mut Session,
+        rows: &[RowAddress],
+        rule: LeafRule,
+    ) -> Result<Taken, sqlx::Error> {
+        let deletion =
+            Deletion { target: self.target, place: self.place, rows, rule, archived: self.archived };
+        let row = query(sql::delete_batch(deletion)).fetch_one(&mut ***session).await?;
+        let count = |column| row.try_get::<i64, _>(column).map(i64::cast_unsigned);
+        let deleted = count("deleted")?;
+        if let Disposition::Archive(archive) = &self.target.policy.disposition
+            && count("kept")? != deleted
+        {
+            return Err(Refused::row(format!(
+                "the archive {archive} does not keep every row: a trigger drops it"
+            )));
+        }
+        Ok(Taken { locked: count("locked")?, deleted, tried: row.try_get("tried")? })
+    }
+
+    /// Accounts for the rows asked for that did not go.
+    async fn settle(
+        &self,
+        session: &mut Session,
+        rows: &[RowAddress],
+        taken: Taken,
+    ) -> Result<BatchDone, sqlx::Error> {
+        let mut done = BatchDone { deleted: taken.deleted, ..BatchDone::default() };
+        if taken.deleted == rows.len() as u64 {
+            return Ok(done);
+        }
+        let left = |lock| sql::still_due(self.target, self.place, rows, lock);
+        let remaining = addresses(session, left(false)).await?.len() as u64;
+        if taken.deleted < taken.locked {
+            // Ours, and yet still there.
+            done.stayed = addresses(session, left(true)).await?;
+        }
+        done.held = remaining.saturating_sub(done.stayed.len() as u64);
+        done.missing = (rows.len() as u64).saturating_sub(taken.deleted + remaining);
+        Ok(done)
+    }
 }
 
 async fn addresses(session: &mut Session, statement: Statement) -> Result<Vec<RowAddress>, sqlx::Error> {

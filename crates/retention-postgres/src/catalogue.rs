@@ -1,5 +1,7 @@
 //! Whether a table is what a policy takes it for.
 
+use retention_domain::TableName;
+use retention_domain::guard::Value;
 use retention_domain::plan::Target;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -11,6 +13,7 @@ pub(crate) struct Column {
     category: Option<String>,
     read_only: bool,
     deletes_spread: bool,
+    row_security: bool,
     rows_hidden: bool,
 }
 
@@ -23,9 +26,41 @@ impl Column {
             category: row.try_get("type_category")?,
             read_only: row.try_get("read_only")?,
             deletes_spread: row.try_get("deletes_spread")?,
+            row_security: row.try_get("row_security")?,
             rows_hidden: row.try_get("rows_hidden")?,
         })
     }
+}
+
+/// A partition that holds rows.
+pub(crate) struct Partition {
+    name: TableName,
+    kind: String,
+    missing: Option<String>,
+}
+
+impl Partition {
+    pub(crate) fn read(row: &PgRow) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            name: TableName { schema: row.try_get("schema")?, name: row.try_get("name")? },
+            kind: row.try_get("kind")?,
+            missing: row.try_get("missing")?,
+        })
+    }
+}
+
+/// # Errors
+/// A sentence when rows of a partition could not be locked and deleted there.
+pub(crate) fn check_partitions(partitions: &[Partition]) -> Result<(), String> {
+    for Partition { name, kind, missing } in partitions {
+        if kind != "r" {
+            return Err(format!("partition {name} is not an ordinary table"));
+        }
+        if let Some(missing) = missing {
+            return Err(format!("our role lacks {missing} on partition {name} (SQLSTATE 42501)"));
+        }
+    }
+    Ok(())
 }
 
 /// # Errors
@@ -35,8 +70,9 @@ pub(crate) fn check(target: &Target, columns: &[Column]) -> Result<(), String> {
     let policy = &target.policy;
     match columns.first().map(|column| column.kind.as_str()) {
         Some("r") => {}
+        Some("p") if policy.parent_column.is_none() => {}
         Some("p") => {
-            return Err("the table is partitioned, which this version does not support".to_owned());
+            return Err("the table is partitioned and refers to itself, which is not supported".to_owned());
         }
         Some(_) => return Err("not a table".to_owned()),
         None => return Err("the table does not exist (SQLSTATE 42P01)".to_owned()),
@@ -49,20 +85,34 @@ pub(crate) fn check(target: &Target, columns: &[Column]) -> Result<(), String> {
     if age != "timestamp with time zone" {
         return Err(format!("column {} is {age}, but must be timestamp with time zone", policy.age_column));
     }
-    let key = find(&policy.key_column)?;
-    if let Some(parent) = &policy.parent_column
-        && find(parent)?.type_name != key.type_name
-    {
-        return Err(format!("columns {parent} and {} are not of one type", policy.key_column));
+    let keys = policy.key.iter().map(|key| find(key)).collect::<Result<Vec<_>, _>>()?;
+    if let Some(parent) = &policy.parent_column {
+        let [key] = keys[..] else {
+            return Err(format!("column {parent} refers to one column, but the key has {}", keys.len()));
+        };
+        if find(parent)?.type_name != key.type_name {
+            return Err(format!("columns {parent} and {} are not of one type", policy.key[0]));
+        }
     }
     for condition in &policy.conditions {
         let column = find(&condition.column)?;
-        if !matches!(column.category.as_deref(), Some("S" | "E")) {
+        let category = column.category.as_deref().unwrap_or_default();
+        let refused = condition.test.values().iter().find_map(|value| match value {
+            Value::Text(_) => (!matches!(category, "S" | "E")).then_some("text or an enum"),
+            Value::Integer(_) => (category != "N").then_some("a number"),
+            Value::Boolean(_) => (category != "B").then_some("boolean"),
+        });
+        if let Some(needed) = refused {
             let type_name = column.type_name.as_deref().unwrap_or_default();
-            return Err(format!("column {} is {type_name}, but must be text or an enum", condition.column));
+            return Err(format!("column {} is {type_name}, but must be {needed}", condition.column));
         }
     }
     Ok(())
+}
+
+/// Whether the table is partitioned.
+pub(crate) fn is_partitioned(columns: &[Column]) -> bool {
+    columns.first().is_some_and(|column| column.kind == "p")
 }
 
 /// Whether the server takes no writes.
@@ -83,6 +133,11 @@ pub(crate) fn check_deletable(columns: &[Column]) -> Result<(), &'static str> {
         Err(
             "the table refers to itself with ON DELETE CASCADE, SET NULL or SET DEFAULT: deleting would touch rows that \
              must stay; RESTRICT or NO ACTION is needed",
+        )
+    } else if is_partitioned(columns) && columns.iter().any(|column| column.row_security) {
+        Err(
+            "row security of a partitioned table applies to our role: rows are deleted in the partitions themselves, where \
+             its policies do not hold",
         )
     } else if columns.iter().any(|column| column.rows_hidden) {
         Err(

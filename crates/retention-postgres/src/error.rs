@@ -36,6 +36,38 @@ fn class(code: &str) -> &str {
     code.get(..2).unwrap_or(code)
 }
 
+/// What we refuse ourselves in the middle of a transaction. Travels as [`Error::Configuration`], so that the transaction
+/// is undone like after an error of the server.
+#[derive(Debug, thiserror::Error)]
+#[error("{sentence}")]
+pub(crate) struct Refused {
+    kind: FailureKind,
+    sentence: String,
+}
+
+impl Refused {
+    /// Nothing a retry could mend.
+    pub(crate) fn fatal(sentence: impl Into<String>) -> Error {
+        Error::Configuration(Box::new(Self { kind: FailureKind::Fatal, sentence: sentence.into() }))
+    }
+
+    /// What we refused.
+    ///
+    /// # Errors
+    /// The error itself, if it is none of ours.
+    pub(crate) fn sentence(error: Error) -> Result<String, Error> {
+        match error {
+            Error::Configuration(refused) if refused.is::<Self>() => Ok(refused.to_string()),
+            error => Err(error),
+        }
+    }
+
+    /// Some row of the batch is the reason.
+    pub(crate) fn row(sentence: impl Into<String>) -> Error {
+        Error::Configuration(Box::new(Self { kind: FailureKind::Row, sentence: sentence.into() }))
+    }
+}
+
 /// The failure of `attempt` (such as "deleting a batch"), in a sentence that holds no value of a row: what triggers
 /// raise and data errors say is left out, and so is every DETAIL.
 #[must_use]
@@ -62,6 +94,9 @@ pub fn failure(attempt: &str, error: &Error) -> Failure {
 
 fn without_code(attempt: &str, error: &Error) -> Failure {
     let (kind, what) = match error {
+        Error::Configuration(refused) if let Some(refused) = refused.downcast_ref::<Refused>() => {
+            (refused.kind, refused.sentence.clone())
+        }
         // What TLS makes of a certificate: names and reasons, no secret.
         Error::Io(io) if io.kind() == ErrorKind::InvalidData => {
             (FailureKind::Transient, format!("the connection failed: {io}"))

@@ -6,6 +6,7 @@ mod address;
 mod batch;
 mod catalogue;
 mod connect;
+mod destination;
 pub mod entities;
 mod error;
 mod preflight;

@@ -4,6 +4,7 @@
 mod facts;
 mod indexes;
 mod neighbours;
+mod partitions;
 mod rows;
 mod table;
 
@@ -16,8 +17,10 @@ use sqlx::{Executor, Row};
 
 use self::facts::{ForeignKey, TableFacts, Trigger};
 use crate::catalogue;
+use crate::destination;
+use crate::error::Refused;
 use crate::session::{Purpose, Session, query};
-use crate::sql;
+use crate::sql::{self, Place};
 use crate::store::PgRetentionStore;
 
 /// What was found about one thing that was looked at.
@@ -89,6 +92,12 @@ struct Examined<'a> {
     triggers: Vec<Trigger>,
     /// What the engine itself says about the columns: it refuses the policy when this is an error.
     columns: Result<(), String>,
+    /// How many partitions hold rows, or why rows of one could not be deleted.
+    partitions: Result<usize, String>,
+    /// Partitions that lie before the cutoff as a whole, quoted for SQL.
+    partitions_before: Vec<String>,
+    /// Why the archive or the ledger would refuse; `None` where there is neither, or nothing wrong.
+    destination: Option<String>,
     /// Whether an index serves the policy's predicate; `None` where that could not be asked.
     age_indexed: Option<bool>,
 }
@@ -114,10 +123,13 @@ impl Examined<'_> {
 
     fn judge(&self) -> Vec<Finding> {
         let mut findings = vec![table::exists(self), table::kind(self)];
-        if !self.table.is_table() {
+        if findings.iter().any(|finding| finding.level == Level::Error) {
             return findings;
         }
         findings.extend([table::columns(self), table::rights(self)]);
+        findings.extend(partitions::usable(self));
+        findings.extend(partitions::whole(self));
+        findings.extend(table::destination(self));
         if self.columns.is_ok() {
             findings.extend(indexes::parent(self));
             findings.extend(indexes::age(self));
@@ -181,16 +193,40 @@ async fn examine<'a>(session: &mut Session, target: &'a Target) -> Result<Option
     let foreign_keys = rows.iter().map(ForeignKey::read).collect::<Result<_, _>>()?;
     let rows = query(sql::preflight_triggers(policy)).fetch_all(&mut ***session).await?;
     let triggers = rows.iter().map(Trigger::read).collect::<Result<_, _>>()?;
+    let parts = query(sql::partitions(&policy.table)).fetch_all(&mut ***session).await?;
+    let parts = parts.iter().map(catalogue::Partition::read).collect::<Result<Vec<_>, _>>()?;
+    let partitions = catalogue::check_partitions(&parts).map(|()| parts.len());
+    let before = query(sql::partitions_before(target)).fetch_all(&mut ***session).await?;
+    let partitions_before = before.iter().map(|row| row.try_get("name")).collect::<Result<_, _>>()?;
+    let destination = match destination::examine(session, target).await {
+        Ok(_) => None,
+        Err(error) => Some(Refused::sentence(error)?),
+    };
     // Also EXPLAIN asks for the right to read.
     let age_indexed = if columns.is_ok() && table.may_use_schema && table.may_select {
         let costs =
             "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off";
         session.execute(sqlx::raw_sql(costs)).await?;
-        let plan = query(sql::preflight_age_index(target)).fetch_all(&mut ***session).await?;
+        let plan = {
+            let place = if table.kind == "p" { Place::Partitions } else { Place::Table };
+            query(sql::preflight_age_index(target, &place))
+        }
+        .fetch_all(&mut ***session)
+        .await?;
         let lines = plan.iter().map(|line: &PgRow| line.try_get(0)).collect::<Result<Vec<_>, _>>()?;
         indexes::serves(&lines)
     } else {
         None
     };
-    Ok(Some(Examined { policy, table, foreign_keys, triggers, columns, age_indexed }))
+    Ok(Some(Examined {
+        policy,
+        table,
+        foreign_keys,
+        triggers,
+        columns,
+        partitions,
+        partitions_before,
+        destination,
+        age_indexed,
+    }))
 }

@@ -1,6 +1,8 @@
 //! [`RetentionStore`] on PostgreSQL.
 
+use std::collections::HashSet;
 use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -8,21 +10,22 @@ use futures_util::TryStreamExt;
 use retention_domain::plan::Target;
 use retention_domain::ports::RetentionStore;
 use retention_domain::{
-    Backlog, BatchDone, BatchRequest, Failure, FailureKind, Preview, RowAddress, Window, WindowMark,
-    WindowRow,
+    Backlog, BatchDone, BatchRequest, Failure, FailureKind, Preview, RowAddress, TableName, Window,
+    WindowMark, WindowRow,
 };
 use sea_orm::Statement;
 use sqlx::postgres::PgRow;
 use sqlx::{Executor, Row};
 use tokio_util::sync::CancellationToken;
 
-use crate::address::{address, parent};
+use crate::address::{Partitions, address, parent};
 use crate::batch;
-use crate::catalogue::{self, Column};
+use crate::catalogue::{self, Column, Partition};
 use crate::connect::{ACQUIRE_TIMEOUT, Database};
+use crate::destination;
 use crate::error::failure;
 use crate::session::{Bounds, InFlight, Purpose, Remains, Session, query};
-use crate::sql;
+use crate::sql::{self, Place};
 
 /// How much longer than the server's own bound we wait for its answer: beyond this it is taken for dead, so that a
 /// server that vanished without closing cannot hold a run for ever.
@@ -34,6 +37,9 @@ pub struct PgRetentionStore {
     database: Database,
     lock_timeout: Duration,
     in_flight: InFlight,
+    partitions: Partitions,
+    /// The tables that were found to be partitioned.
+    partitioned: Arc<Mutex<HashSet<TableName>>>,
     abandoned: CancellationToken,
 }
 
@@ -41,7 +47,14 @@ impl PgRetentionStore {
     /// A store over this database; waits on locks for at most `lock_timeout`.
     #[must_use]
     pub fn new(database: Database, lock_timeout: Duration) -> Self {
-        Self { database, lock_timeout, in_flight: InFlight::default(), abandoned: CancellationToken::new() }
+        Self {
+            database,
+            lock_timeout,
+            in_flight: InFlight::default(),
+            partitions: Partitions::default(),
+            partitioned: Arc::default(),
+            abandoned: CancellationToken::new(),
+        }
     }
 
     /// The database.
@@ -118,15 +131,32 @@ impl PgRetentionStore {
     async fn examine(&self, target: &Target, limit: Duration) -> Result<Vec<Column>, Failure> {
         let attempt = attempt("examining", target);
         let statement = sql::columns(&target.policy.table);
-        let rows = self
+        let (rows, partitions) = self
             .transaction(&attempt, Purpose::Read, limit, async |mut session| {
                 let rows = query(statement).fetch_all(&mut **session).await?;
-                Ok((session, rows))
+                let partitions =
+                    query(sql::partitions(&target.policy.table)).fetch_all(&mut **session).await?;
+                destination::examine(&mut session, target).await?;
+                Ok((session, (rows, partitions)))
             })
             .await?;
         let columns: Vec<_> = read(&attempt, || rows.iter().map(Column::read).collect())?;
         catalogue::check(target, &columns).map_err(|what| unfit(target, &what))?;
+        let partitions: Vec<_> = read(&attempt, || partitions.iter().map(Partition::read).collect())?;
+        catalogue::check_partitions(&partitions).map_err(|what| unfit(target, &what))?;
+        let mut known = self.partitioned.lock().unwrap_or_else(PoisonError::into_inner);
+        if catalogue::is_partitioned(&columns) {
+            known.insert(target.policy.table.clone());
+        } else {
+            known.remove(&target.policy.table);
+        }
         Ok(columns)
+    }
+
+    /// Where the policy's rows are to be looked for.
+    fn place(&self, target: &Target) -> Place {
+        let known = self.partitioned.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.contains(&target.policy.table) { Place::Partitions } else { Place::Table }
     }
 
     async fn fetch_one(
@@ -181,7 +211,9 @@ impl RetentionStore for PgRetentionStore {
 
     async fn count_due(&self, target: &Target, limit: Duration) -> Result<Backlog, Failure> {
         let attempt = attempt("counting due rows of", target);
-        let row = self.fetch_one(&attempt, Purpose::Read, limit, sql::count_due(target)).await?;
+        let row = self
+            .fetch_one(&attempt, Purpose::Read, limit, sql::count_due(target, &self.place(target)))
+            .await?;
         read(&attempt, || {
             Ok(Backlog {
                 pending: count(&row, "due")?,
@@ -198,7 +230,13 @@ impl RetentionStore for PgRetentionStore {
         max_rows: usize,
         limit: Duration,
     ) -> Result<Window, Failure> {
-        let statement = sql::window(target, after, max_rows);
+        let partitioned = self.place(target) == Place::Partitions;
+        let statement = if partitioned {
+            let after = after.map(|mark| (mark, self.partitions.of(mark.address).unwrap_or_default()));
+            sql::partitioned_window(target, after, max_rows)
+        } else {
+            sql::window(target, after, max_rows)
+        };
         self.transaction(
             &attempt("looking for due rows of", target),
             Purpose::Read,
@@ -209,7 +247,13 @@ impl RetentionStore for PgRetentionStore {
                 {
                     let mut found = query(statement).fetch(&mut **session);
                     while let Some(row) = found.try_next().await? {
-                        rows.push(WindowRow::new(address(&row)?, parent(&row)?, row.try_get("held_back")?));
+                        rows.push(if partitioned {
+                            let partition =
+                                u32::try_from(row.try_get::<i64, _>("partition")?).unwrap_or_default();
+                            WindowRow::new(self.partitions.place(address(&row)?, partition)?, None, false)
+                        } else {
+                            WindowRow::new(address(&row)?, parent(&row)?, row.try_get("held_back")?)
+                        });
                         last = Some(row);
                     }
                 }
@@ -246,7 +290,7 @@ impl RetentionStore for PgRetentionStore {
         let attempt = attempt("deleting a batch from", target);
         // Read before the commit: an answer that cannot be understood must not be committed.
         self.transaction(&attempt, Purpose::Delete, request.limit, async |mut session| {
-            let done = batch::delete(&mut session, target, request).await?;
+            let done = batch::delete(&mut session, target, request, &self.partitions).await?;
             Ok((session, done))
         })
         .await
@@ -254,7 +298,8 @@ impl RetentionStore for PgRetentionStore {
 
     async fn backlog(&self, target: &Target, limit: Duration) -> Result<Backlog, Failure> {
         let attempt = attempt("counting the backlog of", target);
-        let row = self.fetch_one(&attempt, Purpose::Read, limit, sql::backlog(target)).await?;
+        let row =
+            self.fetch_one(&attempt, Purpose::Read, limit, sql::backlog(target, &self.place(target))).await?;
         read(&attempt, || {
             Ok(Backlog {
                 pending: count(&row, "pending")?,
@@ -269,7 +314,9 @@ impl RetentionStore for PgRetentionStore {
         self.examine(target, limit).await?;
         let backlog = self.backlog(target, limit).await?;
         let attempt = attempt("counting rows that stay in", target);
-        let row = self.fetch_one(&attempt, Purpose::Read, limit, sql::preview_extras(target)).await?;
+        let row = self
+            .fetch_one(&attempt, Purpose::Read, limit, sql::preview_extras(target, &self.place(target)))
+            .await?;
         read(&attempt, || {
             Ok(Preview {
                 due: backlog.total(),

@@ -75,11 +75,6 @@ impl TableFacts {
             conditions_are_text: row.try_get("conditions_are_text")?,
         })
     }
-
-    /// An ordinary table: the only kind the engine works on.
-    pub(super) fn is_table(&self) -> bool {
-        self.kind == "r"
-    }
 }
 
 impl ForeignKey {

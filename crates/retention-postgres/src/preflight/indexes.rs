@@ -1,6 +1,6 @@
 //! Rules about the indexes a run lives on.
 
-use retention_domain::guard::{Condition, Test};
+use retention_domain::guard::{Condition, Test, Value};
 use retention_domain::{PolicyName, RetentionPolicy};
 
 use super::{Examined, Finding};
@@ -71,7 +71,9 @@ fn instead_of(invalid: Option<&str>, create: &str) -> String {
 /// An index that serves the policy: partial where the planner can prove that it does. That is so for text alone: an
 /// enum is compared as text, which an index on the enum says nothing about.
 fn create_age_index(policy: &RetentionPolicy, relation: &str, conditions_are_text: bool) -> String {
-    let columns = format!("({}, {})", ident(&policy.age_column), ident(&policy.key_column));
+    let columns: Vec<_> =
+        [&policy.age_column].into_iter().chain(&policy.key).map(|column| ident(column)).collect();
+    let columns = format!("({})", columns.join(", "));
     if policy.conditions.is_empty() || !conditions_are_text {
         return format!("CREATE INDEX CONCURRENTLY ON {relation} {columns};");
     }
@@ -88,9 +90,20 @@ fn create_age_index(policy: &RetentionPolicy, relation: &str, conditions_are_tex
 
 /// The condition with its values as literals: to be read, and perhaps executed, by a person.
 fn literally(condition: &Condition) -> String {
-    let Test::In(values) = &condition.test;
-    let values: Vec<_> = values.iter().map(|value| format!("'{}'", value.replace('\'', "''"))).collect();
-    format!("{} IN ({})", ident(&condition.column), values.join(", "))
+    let column = ident(&condition.column);
+    let list = |values: &[Value]| {
+        let literal = |value: &Value| match value {
+            Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
+            Value::Integer(_) | Value::Boolean(_) => value.to_string(),
+        };
+        values.iter().map(literal).collect::<Vec<_>>().join(", ")
+    };
+    match &condition.test {
+        Test::In(values) => format!("{column} IN ({})", list(values)),
+        Test::NotIn(values) => format!("{column} NOT IN ({})", list(values)),
+        Test::IsNull => format!("{column} IS NULL"),
+        Test::IsNotNull => format!("{column} IS NOT NULL"),
+    }
 }
 
 #[cfg(test)]

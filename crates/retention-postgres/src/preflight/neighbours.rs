@@ -24,7 +24,7 @@ pub(super) fn self_reference(examined: &Examined<'_>) -> Vec<Finding> {
                 format!(
                     "ALTER TABLE {relation} ADD FOREIGN KEY ({}) REFERENCES {relation} ({}) ON DELETE RESTRICT NOT VALID;",
                     ident(parent),
-                    ident(&policy.key_column),
+                    policy.key.first().map(|key| ident(key)).unwrap_or_default(),
                     relation = examined.relation(),
                 ),
             )),

@@ -1,6 +1,7 @@
 //! Rules about the table itself: is it there, is it one the engine works on, may we.
 
 use retention_domain::RetentionPolicy;
+use retention_domain::policy::Disposition;
 
 use super::{Examined, Finding, Level};
 use crate::sql::ident;
@@ -9,6 +10,7 @@ const EXISTS: &str = "table-exists";
 const KIND: &str = "table-kind";
 const COLUMNS: &str = "column-types";
 const RIGHTS: &str = "rights";
+const DESTINATION: &str = "destination";
 
 pub(super) fn missing(policy: &RetentionPolicy) -> Finding {
     Finding::bad(
@@ -27,8 +29,10 @@ pub(super) fn exists(examined: &Examined<'_>) -> Finding {
 pub(super) fn kind(examined: &Examined<'_>) -> Finding {
     let (name, facts) = (&examined.policy.table, &examined.table);
     let refused = match facts.kind.as_str() {
-        "r" => None,
-        "p" => Some("partitioned"),
+        "p" if examined.policy.parent_column.is_some() => {
+            Some("partitioned, and the policy follows a self-reference")
+        }
+        "r" | "p" => None,
         "v" => Some("a view"),
         "m" => Some("a materialized view"),
         "f" => Some("a foreign table"),
@@ -38,7 +42,7 @@ pub(super) fn kind(examined: &Examined<'_>) -> Finding {
         examined.error(
             KIND,
             format!("{name} is {kind}: the policy is refused"),
-            "only ordinary tables are supported",
+            "supported are ordinary tables, and partitioned ones for policies without a parent column",
         )
     } else if facts.persistence == "u" {
         examined.warning(
@@ -46,6 +50,8 @@ pub(super) fn kind(examined: &Examined<'_>) -> Finding {
             format!("{name} is unlogged: a crash of the server empties it, standbys do not have its rows"),
             format!("if that is not intended: ALTER TABLE {} SET LOGGED", examined.relation()),
         )
+    } else if facts.kind == "p" {
+        examined.ok(KIND, format!("{name} is partitioned"))
     } else if facts.inherited {
         examined.warning(
             KIND,
@@ -69,6 +75,29 @@ pub(super) fn columns(examined: &Examined<'_>) -> Finding {
     }
 }
 
+/// The archive and the ledger, where the policy has one.
+pub(super) fn destination(examined: &Examined<'_>) -> Option<Finding> {
+    let policy = examined.policy;
+    let archive = match &policy.disposition {
+        Disposition::Delete => None,
+        Disposition::Archive(archive) => Some(format!("archive {archive}")),
+    };
+    let ledger = policy.audit_table.as_ref().map(|ledger| format!("ledger {ledger}"));
+    let both: Vec<_> = archive.into_iter().chain(ledger).collect();
+    if both.is_empty() {
+        return None;
+    }
+    Some(match &examined.destination {
+        None => examined.ok(DESTINATION, format!("{} can take what comes", both.join(" and "))),
+        Some(what) => examined.error(
+            DESTINATION,
+            what.clone(),
+            "an archive has exactly the columns of its table (CREATE TABLE … (LIKE … INCLUDING ALL)); a ledger is made by \
+             deploy/postgres/ledger.sql; our role needs INSERT on both",
+        ),
+    })
+}
+
 pub(super) fn rights(examined: &Examined<'_>) -> Finding {
     let (policy, facts) = (examined.policy, &examined.table);
     let (schema, role) = (ident(&policy.table.schema), ident(&facts.role));
@@ -76,7 +105,7 @@ pub(super) fn rights(examined: &Examined<'_>) -> Finding {
         (facts.may_select, "SELECT".to_owned()),
         (facts.may_delete, "DELETE".to_owned()),
         // One column is enough for the row lock.
-        (facts.may_update, format!("UPDATE ({})", ident(&policy.key_column))),
+        (facts.may_update, format!("UPDATE ({})", ident(policy.key.first().unwrap_or(&policy.age_column)))),
     ]
     .into_iter()
     .filter(|(may, _)| !may)

@@ -4,14 +4,14 @@ use retention_domain::plan::Target;
 use sea_orm::Statement;
 
 use super::Sql;
-use super::predicate::{Guard, Names};
+use super::predicate::{Guard, Names, Place};
 
 /// For a policy without a self-reference: everything due is pending. Columns as [`backlog`].
 #[must_use]
-pub fn backlog_flat(target: &Target) -> Statement {
+pub fn backlog_flat(target: &Target, place: &Place) -> Statement {
     let mut sql = Sql::default();
     let guard = Guard::new(&mut sql, target).on("due");
-    let Names { table, age, .. } = Names::of(target);
+    let Names { table, age, .. } = Names::at(target, place);
     sql.finish(format!(
         "SELECT count(*) AS pending, 0::bigint AS blocked,\n\
          \x20 min(due.{age}) AS oldest_pending, NULL::timestamptz AS oldest_blocked\n\
@@ -35,9 +35,9 @@ pub fn backlog_flat(target: &Target) -> Statement {
 ///
 /// Rows without a self-reference have no descendants: for those this is [`backlog_flat`].
 #[must_use]
-pub fn backlog(target: &Target) -> Statement {
+pub fn backlog(target: &Target, place: &Place) -> Statement {
     let names = Names::of(target);
-    let Some(parent) = &names.parent else { return backlog_flat(target) };
+    let Some(parent) = &names.parent else { return backlog_flat(target, place) };
     let mut sql = Sql::default();
     let guard = Guard::new(&mut sql, target);
     let Names { table, key, age, .. } = &names;

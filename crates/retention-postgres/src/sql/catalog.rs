@@ -8,7 +8,7 @@ use super::Sql;
 /// Kind of the relation (`relkind`) and its columns with their types, a domain as its base type (one level): columns
 /// `kind`, `column_name` (NULL when the table has no column), `type_name`, `type_category`, all text, and `read_only`
 /// (whether the server takes no writes, also where nothing is due yet), `deletes_spread` (whether the table refers to itself
-/// with CASCADE, SET NULL or SET DEFAULT), `rows_hidden` (whether row security lets our role not read, lock and delete), all
+/// with CASCADE, SET NULL or SET DEFAULT), `row_security` (whether it applies to our role), `rows_hidden` (whether row security lets our role not read, lock and delete), all
 /// boolean. No row when there is no such relation.
 #[must_use]
 pub fn columns(table: &TableName) -> Statement {
@@ -22,6 +22,7 @@ pub fn columns(table: &TableName) -> Statement {
          \x20 EXISTS (SELECT FROM pg_catalog.pg_constraint AS reference\n\
          \x20   WHERE reference.contype = 'f' AND reference.conrelid = class.oid AND reference.confrelid = class.oid\n\
          \x20     AND reference.confdeltype NOT IN ('a', 'r')) AS deletes_spread,\n\
+         \x20 row_security_active(class.oid) AS row_security,\n\
          \x20 row_security_active(class.oid) AND (SELECT count(DISTINCT command.letter)\n\
          \x20   FROM pg_catalog.pg_policy AS policy, unnest(ARRAY['r', 'w', 'd']) AS command (letter)\n\
          \x20   WHERE policy.polrelid = class.oid AND policy.polpermissive AND policy.polcmd::text IN ('*', command.letter)\n\

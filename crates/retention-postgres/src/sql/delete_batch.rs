@@ -2,10 +2,11 @@
 
 use retention_domain::RowAddress;
 use retention_domain::plan::Target;
+use retention_domain::policy::Disposition;
 use sea_orm::Statement;
 
-use super::Sql;
-use super::predicate::{Guard, Names};
+use super::predicate::{Guard, Names, Place};
+use super::{Sql, ident, table_literal};
 use crate::address::tid_list;
 
 /// What makes sure that no row goes while a row that stays refers to it.
@@ -17,9 +18,29 @@ pub enum LeafRule {
     Lookup,
 }
 
+/// One batch to be deleted.
+#[derive(Clone, Copy, Debug)]
+pub struct Deletion<'a> {
+    /// Whose rows.
+    pub target: &'a Target,
+    /// Where they are.
+    pub place: &'a Place,
+    /// The rows, distinct and all of that place.
+    pub rows: &'a [RowAddress],
+    /// How the leaf rule is kept, where the policy has one.
+    pub rule: LeafRule,
+    /// The columns that move to the policy's archive, where it has one.
+    pub archived: &'a [String],
+}
+
 /// Deletes those of `rows` that are due and held by nobody else: all of them, or none if the leaf rule says so.
 ///
-/// One row comes back: `locked`, `deleted` (bigint), `tried` (boolean; false when the leaf rule forbade the delete).
+/// One row comes back: `locked`, `deleted` (bigint), `tried` (boolean; false when the leaf rule forbade the delete), and
+/// for an archive `kept` (bigint; rows that were inserted there).
+///
+/// Where the policy has an archive, the same statement inserts what it deletes: a row is in exactly one of the two
+/// tables at any moment. A key that is already there makes it fail. The caller undoes the transaction unless `kept`
+/// equals `deleted`: a trigger on the archive may drop rows.
 ///
 /// # Safety argument
 /// Whoever proposed the rows, this statement alone decides. Rows that must never go: young and undated ones, those
@@ -41,12 +62,13 @@ pub enum LeafRule {
 /// Locks are taken with `SKIP LOCKED`, and only rows locked so are deleted: the statement never waits for a row. Only
 /// the foreign key's check may, for a child that somebody else holds and that is no part of the batch.
 #[must_use]
-pub fn delete_batch(target: &Target, rows: &[RowAddress], rule: LeafRule) -> Statement {
+pub fn delete_batch(deletion: Deletion<'_>) -> Statement {
+    let Deletion { target, place, rows, rule, archived } = deletion;
     let mut sql = Sql::default();
-    let guard = Guard::new(&mut sql, target);
+    let guard = Guard::at(&mut sql, target, place);
     let asked = rows.len();
     let rows = sql.bind(tid_list(rows));
-    let names = Names::of(target);
+    let names = Names::at(target, place);
     let Names { table, key, .. } = &names;
     let (due, goes) = (guard.on("due"), guard.on("goes"));
     let (columns, leaf_rule) = match (&names.parent, rule) {
@@ -73,6 +95,24 @@ may AS MATERIALIZED (
             ),
         ),
     };
+    let (returning, kept, count_kept) = match &target.policy.disposition {
+        Disposition::Delete => ("1".to_owned(), String::new(), ""),
+        Disposition::Archive(archive) => {
+            let listed = |prefix: &str| {
+                let columns = archived.iter().map(|column| format!("{prefix}{}", ident(column)));
+                columns.collect::<Vec<_>>().join(", ")
+            };
+            let (columns, archive) = (listed(""), table_literal(archive));
+            let kept = format!(
+                ",
+kept AS (
+  INSERT INTO {archive} ({columns}) OVERRIDING SYSTEM VALUE
+  SELECT {columns} FROM gone
+  RETURNING 1)"
+            );
+            (listed("goes."), kept, ", (SELECT count(*) FROM kept) AS kept")
+        }
+    };
     sql.finish(format!(
         "WITH locked AS MATERIALIZED (
   SELECT due.ctid AS address{columns} FROM {table} AS due
@@ -82,8 +122,8 @@ may AS MATERIALIZED (
 gone AS (
   DELETE FROM {table} AS goes
   WHERE (SELECT may FROM may) AND goes.ctid = ANY (ARRAY(SELECT address FROM locked)) AND {goes}
-  RETURNING 1)
-SELECT (SELECT count(*) FROM locked) AS locked, (SELECT count(*) FROM gone) AS deleted, may AS tried FROM may"
+  RETURNING {returning}){kept}
+SELECT (SELECT count(*) FROM locked) AS locked, (SELECT count(*) FROM gone) AS deleted, may AS tried{count_kept} FROM may"
     ))
 }
 
@@ -93,8 +133,8 @@ SELECT (SELECT count(*) FROM locked) AS locked, (SELECT count(*) FROM gone) AS d
 /// session replays a replica's changes, `A` always. A key that is not enforced has no trigger.
 fn key_in_force(sql: &mut Sql, target: &Target) -> String {
     let policy = &target.policy;
-    let table = sql.bind(super::table_literal(&policy.table));
-    let key = sql.bind(policy.key_column.clone());
+    let table = sql.bind(table_literal(&policy.table));
+    let key = sql.bind(policy.key.first().cloned());
     let parent = sql.bind(policy.parent_column.clone());
     let column = |name: String| {
         format!(

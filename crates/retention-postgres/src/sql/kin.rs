@@ -5,18 +5,18 @@ use retention_domain::plan::Target;
 use sea_orm::Statement;
 
 use super::Sql;
-use super::predicate::{Guard, Names};
+use super::predicate::{Guard, Names, Place};
 use crate::address::tid_list;
 
 /// Those of `rows` that are due, whether somebody holds them or not. Column `address` as in [`super::window()`].
 ///
 /// `lock`: only those that nobody else has locked; they are locked then.
 #[must_use]
-pub fn still_due(target: &Target, rows: &[RowAddress], lock: bool) -> Statement {
+pub fn still_due(target: &Target, place: &Place, rows: &[RowAddress], lock: bool) -> Statement {
     let mut sql = Sql::default();
-    let due = Guard::new(&mut sql, target).on("due");
+    let due = Guard::at(&mut sql, target, place).on("due");
     let rows = sql.bind(tid_list(rows));
-    let Names { table, .. } = Names::of(target);
+    let Names { table, .. } = Names::at(target, place);
     let lock = if lock { "\nFOR UPDATE SKIP LOCKED" } else { "" };
     sql.finish(format!(
         "SELECT pg_catalog.tidsend(due.ctid) AS address FROM {table} AS due

@@ -1,22 +1,29 @@
 //! Statements, built from a policy. Pure: identifiers are always quoted, values always bound; nothing of a policy
 //! or of a row is spliced into the text. Each statement has a snapshot under `snapshots/`, text and values apart.
 
+mod archive;
 mod backlog;
 mod catalog;
 mod climb;
 mod count;
 mod delete_batch;
 mod kin;
+mod ledger;
+mod partitions;
 mod predicate;
 mod preflight;
 mod window;
 
+pub use archive::columns_of;
 pub use backlog::{backlog, backlog_flat};
 pub use catalog::columns;
 pub use climb::climb;
 pub use count::{count_due, preview_extras};
-pub use delete_batch::{LeafRule, delete_batch};
+pub use delete_batch::{Deletion, LeafRule, delete_batch};
 pub use kin::{lock_kin, still_due};
+pub use ledger::ledger_entry;
+pub use partitions::{partition_names, partitioned_window, partitions, partitions_before};
+pub use predicate::Place;
 pub use preflight::{
     preflight_age_index, preflight_foreign_keys, preflight_server, preflight_table, preflight_triggers,
 };
@@ -49,14 +56,9 @@ pub(crate) fn ident(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A table as a value to be bound and cast to `regclass`.
-fn table_literal(name: &TableName) -> String {
+/// A quoted, schema-qualified table; also as a value to be bound and cast to `regclass`.
+pub(crate) fn table_literal(name: &TableName) -> String {
     format!("{}.{}", ident(&name.schema), ident(&name.name))
-}
-
-/// A quoted, schema-qualified table. `ONLY`: a policy speaks of its own table, never of tables that inherit from it.
-fn table(name: &TableName) -> String {
-    format!("ONLY {}", table_literal(name))
 }
 
 #[cfg(test)]

@@ -2,10 +2,38 @@
 
 use std::fmt::Write as _;
 
-use retention_domain::guard::Test;
+use retention_domain::TableName;
+use retention_domain::guard::{Condition, Test, Value};
 use retention_domain::plan::Target;
 
-use super::{Sql, ident, table};
+use super::{Sql, ident, table_literal};
+
+/// Where a statement looks for the rows of a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the policy's table alone, not in tables that inherit from it.
+    Table,
+    /// In all partitions of the policy's table.
+    Partitions,
+    /// In this partition alone.
+    Partition {
+        /// Its name now.
+        table: TableName,
+        /// What it is, whatever it is called.
+        oid: u32,
+    },
+}
+
+impl Place {
+    /// What follows `FROM`. `ONLY`: a policy speaks of its own table, never of tables that inherit from it.
+    fn relation(&self, target: &Target) -> String {
+        match self {
+            Self::Table => format!("ONLY {}", table_literal(&target.policy.table)),
+            Self::Partitions => table_literal(&target.policy.table),
+            Self::Partition { table, .. } => format!("ONLY {}", table_literal(table)),
+        }
+    }
+}
 
 /// The policy's guard with its values bound once, to be rendered for any alias.
 ///
@@ -17,12 +45,27 @@ pub(super) struct Guard {
     age: String,
     cutoff: String,
     conditions: Vec<(String, String)>,
+    partition: Option<String>,
 }
 
 impl Guard {
     pub(super) fn new(sql: &mut Sql, target: &Target) -> Self {
         let cutoff = sql.bind(target.cutoff.instant());
-        Self { age: ident(&target.policy.age_column), cutoff, conditions: bind_conditions(sql, target) }
+        let conditions = bind_conditions(sql, target);
+        Self { age: ident(&target.policy.age_column), cutoff, conditions, partition: None }
+    }
+
+    /// The guard of a statement that is about one place. A partition's name may have come to mean another table since it
+    /// was looked up: a row passes only if its table is still the same one.
+    pub(super) fn at(sql: &mut Sql, target: &Target, place: &Place) -> Self {
+        let guard = Self::new(sql, target);
+        match place {
+            Place::Table | Place::Partitions => guard,
+            Place::Partition { oid, .. } => {
+                let oid = sql.bind(i64::from(*oid));
+                Self { partition: Some(format!("tableoid = {oid}::bigint::oid")), ..guard }
+            }
+        }
     }
 
     /// Age and conditions, for the row called `alias`.
@@ -31,6 +74,9 @@ impl Guard {
         let mut text = format!("{alias}.{age} < {cutoff}::timestamptz AND {alias}.{age} > '-infinity'");
         for (column, test) in &self.conditions {
             let _ = write!(text, " AND {alias}.{column}{test}");
+        }
+        if let Some(partition) = &self.partition {
+            let _ = write!(text, " AND {alias}.{partition}");
         }
         text
     }
@@ -46,14 +92,33 @@ pub(super) fn conditions(sql: &mut Sql, target: &Target, alias: &str) -> String 
 }
 
 fn bind_conditions(sql: &mut Sql, target: &Target) -> Vec<(String, String)> {
-    let mut conditions = Vec::new();
-    for condition in &target.policy.conditions {
-        let Test::In(values) = &condition.test;
-        let values: Vec<_> = values.iter().map(|value| sql.bind(value.clone())).collect();
-        // Compared as text: the column may be text, varchar or an enum that lacks some of the labels.
-        conditions.push((ident(&condition.column), format!("::text IN ({})", values.join(", "))));
-    }
-    conditions
+    target
+        .policy
+        .conditions
+        .iter()
+        .map(|condition| (ident(&condition.column), bind_test(sql, condition)))
+        .collect()
+}
+
+/// What follows the column. NULL passes none of the comparisons.
+fn bind_test(sql: &mut Sql, condition: &Condition) -> String {
+    let (operator, values) = match &condition.test {
+        Test::IsNull => return " IS NULL".to_owned(),
+        Test::IsNotNull => return " IS NOT NULL".to_owned(),
+        Test::In(values) => ("IN", values),
+        Test::NotIn(values) => ("NOT IN", values),
+    };
+    // Compared as text: the column may be text, varchar or an enum that lacks some of the labels.
+    let cast = if values.iter().any(|value| matches!(value, Value::Text(_))) { "::text" } else { "" };
+    let values: Vec<_> = values
+        .iter()
+        .map(|value| match value {
+            Value::Text(text) => sql.bind(text.clone()),
+            Value::Integer(number) => format!("{}::bigint", sql.bind(*number)),
+            Value::Boolean(truth) => format!("{}::boolean", sql.bind(*truth)),
+        })
+        .collect();
+    format!("{cast} {operator} ({})", values.join(", "))
 }
 
 /// The names a statement needs of its policy.
@@ -66,11 +131,17 @@ pub(super) struct Names {
 }
 
 impl Names {
+    /// For statements about the policy's own table.
     pub(super) fn of(target: &Target) -> Self {
+        Self::at(target, &Place::Table)
+    }
+
+    /// For statements about one place.
+    pub(super) fn at(target: &Target, place: &Place) -> Self {
         let policy = &target.policy;
         Self {
-            table: table(&policy.table),
-            key: ident(&policy.key_column),
+            table: place.relation(target),
+            key: policy.key.first().map(|key| ident(key)).unwrap_or_default(),
             age: ident(&policy.age_column),
             parent: policy.parent_column.as_deref().map(ident),
         }

@@ -5,7 +5,7 @@ use retention_domain::{RetentionPolicy, TableName};
 use sea_orm::Statement;
 
 use super::Sql;
-use super::predicate::{Guard, Names};
+use super::predicate::{Guard, Names, Place};
 
 /// Whether this server can be written to: `in_recovery`, `read_only` (boolean).
 #[must_use]
@@ -28,10 +28,10 @@ pub fn preflight_table(policy: &RetentionPolicy) -> Statement {
     let mut sql = Sql::default();
     let this = this(&mut sql, &policy.table);
     let age = sql.bind(policy.age_column.clone());
-    let key = sql.bind(policy.key_column.clone());
+    let keys: Vec<_> = policy.key.iter().map(|key| sql.bind(key.clone())).collect();
     let parent = sql.bind(policy.parent_column.clone());
     let conditions: Vec<_> = policy.conditions.iter().map(|of| sql.bind(of.column.clone())).collect();
-    let needed = [&age, &key, &parent].into_iter().chain(&conditions).map(String::as_str);
+    let needed = [&age].into_iter().chain(&keys).chain([&parent]).chain(&conditions).map(String::as_str);
     let needed = needed.collect::<Vec<_>>().join(", ");
     let conditions_are_text = if conditions.is_empty() {
         "TRUE".to_owned()
@@ -139,10 +139,10 @@ ORDER BY trigger.tgname"
 /// switched off, it has no `Sort` if and only if an index serves the policy's predicate, whatever the statistics
 /// say: only the planner knows whether a partial index does.
 #[must_use]
-pub fn preflight_age_index(target: &Target) -> Statement {
+pub fn preflight_age_index(target: &Target, place: &Place) -> Statement {
     let mut sql = Sql::default();
     let guard = Guard::new(&mut sql, target).on("due");
-    let Names { table, age, .. } = Names::of(target);
+    let Names { table, age, .. } = Names::at(target, place);
     sql.finish(format!("EXPLAIN (COSTS OFF) SELECT FROM {table} AS due WHERE {guard} ORDER BY due.{age}"))
 }
 
