@@ -20,6 +20,7 @@ mod role;
 mod rows;
 mod server;
 mod server_url;
+mod soak;
 mod watch;
 mod worker;
 
@@ -37,5 +38,6 @@ pub use proxy::Proxy;
 pub use role::Role;
 pub use rows::{PERSONAL, Rows, StoredRow, shape};
 pub use server::{Durability, Server, server};
+pub use soak::{Figures, Soak, Stage};
 pub use watch::Watch;
 pub use worker::Worker;

@@ -19,6 +19,7 @@ mod server;
 mod shapes;
 mod signals;
 mod slow;
+mod soak;
 mod spec;
 mod store_contract;
 mod stores;

@@ -3,6 +3,7 @@
 mod ci;
 mod demo;
 mod seed;
+mod soak;
 mod test;
 mod tidy;
 
@@ -27,6 +28,8 @@ enum Command {
     Demo(demo::Args),
     /// Fill a database with synthetic rows for capacity checks
     Seed(Box<seed::Args>),
+    /// Let several workers meet online traffic and faults for as long as you like, and prove that the right rows went
+    Soak(soak::Args),
     /// Run the tests that need a server on one version of PostgreSQL
     Test(test::Args),
     /// Check rules about the project's files that no compiler checks
@@ -39,6 +42,7 @@ async fn main() -> anyhow::Result<()> {
         Command::Ci => ci::run(),
         Command::Demo(args) => demo::run(args).await,
         Command::Seed(args) => seed::run(*args).await,
+        Command::Soak(args) => soak::run(args).await,
         Command::Test(args) => test::run(&args),
         Command::Tidy => tidy::run(),
     }

@@ -5,7 +5,7 @@
 
 mod reference;
 mod report;
-mod table;
+pub mod table;
 mod verdict;
 
 use std::fmt::Display;
@@ -154,7 +154,7 @@ fn shape(args: &Args) -> Result<Shape> {
 }
 
 /// Ends with why when the process is told to stop, so that everything made so far is dropped in good order.
-async fn interrupted() -> anyhow::Error {
+pub async fn interrupted() -> anyhow::Error {
     let signals = signal(SignalKind::interrupt()).and_then(|int| Ok((int, signal(SignalKind::terminate())?)));
     match signals {
         Ok((mut interrupt, mut terminate)) => {
@@ -162,7 +162,7 @@ async fn interrupted() -> anyhow::Error {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
             }
-            anyhow!("interrupted; nothing of the demo is left behind")
+            anyhow!("interrupted; nothing is left behind")
         }
         Err(error) => anyhow::Error::new(error).context("listening for signals"),
     }
