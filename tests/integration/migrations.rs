@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use harness::{Environment, Finished, Process, TestDatabase, binary};
+use harness::{Environment, Finished, Process, Rows, TestDatabase, Worker, binary, shape};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::task::{JoinSet, spawn_blocking};
 
@@ -167,6 +167,26 @@ async fn four_at_once_all_succeed_and_record_each_migration_once() -> Result<()>
         assert_eq!(recorded, [1, 1, 1], "round {round}");
         database.drop().await?;
     }
+    Ok(())
+}
+
+/// Who starts the service anew migrates, while the worker of before is at work.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_beside_a_worker_at_work_disturbs_neither() -> Result<()> {
+    let database = TestDatabase::migrated().await?;
+    let rows = Rows::of(&database).await?;
+    rows.sessions(shape::chains(1, 200, 10)).await?;
+    let worker = Worker::on(database.url())
+        .set("SESSION_RETENTION_BATCH_SIZE", "10")
+        .set("SESSION_RETENTION_BATCH_PAUSE", "1ms");
+    let mut process = worker.spawn(&["run", "--format", "json"]).await?;
+    process.wait_for_line(|line| line.contains("\"batch deleted\""), DEADLINE).await?;
+    for _ in 0..5 {
+        migrated(&database, &["up"]).await?;
+    }
+    let finished = process.wait(DEADLINE).await?;
+    assert!(finished.code() == Some(0) && !finished.stderr.contains("SQLSTATE"), "{}", finished.stderr);
+    assert_eq!(rows.count_sessions().await?, 0);
     Ok(())
 }
 

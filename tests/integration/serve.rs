@@ -180,7 +180,24 @@ async fn stays_up_without_a_database_and_recovers_with_it() -> Result<()> {
 }
 
 #[tokio::test]
-async fn outside_of_the_window_it_waits() -> Result<()> {
+async fn told_to_stop_while_there_is_no_database_it_ends() -> Result<()> {
+    let (mut process, address) = serve("postgres://nobody@127.0.0.1:1/nothing").await?;
+    wait_for(&mut process, &["the database does not answer", "phase failed"]).await?;
+    assert_eq!(get(address, "/healthz").await?.0, 200);
+    process.signal(Signal::SIGTERM)?;
+    // Before the grace period of 25 s is over, or any wait for the next try.
+    let finished = process.wait(Duration::from_secs(20)).await?;
+    assert_eq!((finished.code(), finished.stdout.as_str()), (Some(0), ""), "{}", finished.stderr);
+    Ok(())
+}
+
+/// The window is UTC, whatever the zone of the host: minutes apart from it, or a day ahead.
+#[rstest]
+#[case("UTC")]
+#[case("Asia/Kolkata")]
+#[case("Pacific/Kiritimati")]
+#[tokio::test]
+async fn outside_of_the_window_it_waits(#[case] zone: &str) -> Result<()> {
     let database = TestDatabase::migrated().await?;
     let rows = Rows::of(&database).await?;
     rows.request(1, "Expired", 40).await?;
@@ -190,6 +207,7 @@ async fn outside_of_the_window_it_waits() -> Result<()> {
         .await?;
     let address = free_address().await?;
     let worker = Worker::on(database.url())
+        .set("TZ", zone)
         .set("SESSION_RETENTION_HTTP_ADDR", address.to_string())
         .set("SESSION_RETENTION_NIGHT_WINDOW_UTC", format!("{hour:02}:00-{hour:02}:01"));
     let mut process = worker.spawn(&["serve"]).await?;

@@ -4,8 +4,8 @@ use std::path::{Component, Path, PathBuf};
 
 use super::TextFile;
 
-/// Where every name that looks like a test's must be one.
-const MAP: &str = "docs/architecture.md";
+/// Pages on which every name that looks like a test's must be one.
+const PAGES_OF_TESTS: [&str; 2] = ["docs/architecture.md", "docs/reliability.md"];
 
 /// Links of a page to files of the project that are not tracked.
 pub fn dead_links(files: &[TextFile]) -> Vec<String> {
@@ -22,24 +22,33 @@ pub fn dead_links(files: &[TextFile]) -> Vec<String> {
     found
 }
 
-/// Tests that the map of the code names and that do not exist.
+/// Tests that a page names and that do not exist, at least not in the module it names.
 pub fn missing_tests(files: &[TextFile]) -> Vec<String> {
-    let sources: Vec<&str> =
-        files.iter().filter(|file| file.is_a("rs")).map(|file| file.text.as_str()).collect();
-    let exists = |name: &str| sources.iter().any(|text| text.contains(&format!("fn {name}(")));
-    files
-        .iter()
-        .filter(|file| file.path == MAP)
-        .flat_map(|map| map.text.split('`').skip(1).step_by(2))
-        .filter(|code| looks_like_a_test(code) && !exists(code))
-        .map(|code| format!("{MAP}: there is no test {code}"))
-        .collect()
+    let exists = |code: &str| {
+        let (modules, name) = code.rsplit_once("::").unwrap_or(("", code));
+        let sources = files.iter().filter(|file| file.is_a("rs") && is_in(&file.path, modules));
+        sources.into_iter().any(|file| file.text.contains(&format!("fn {name}(")))
+    };
+    let missing = |page: &TextFile| {
+        let codes = page.text.split('`').skip(1).step_by(2);
+        let missing = codes.filter(|code| looks_like_a_test(code) && !exists(code));
+        missing.map(|code| format!("{}: there is no test {code}", page.path)).collect::<Vec<_>>()
+    };
+    files.iter().filter(|file| PAGES_OF_TESTS.contains(&file.path.as_str())).flat_map(missing).collect()
 }
 
-/// A sentence of at least four words.
+/// A sentence of at least four words, maybe after the modules it is in.
 fn looks_like_a_test(code: &str) -> bool {
-    code.matches('_').count() >= 3
-        && code.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+    let name = code.rsplit("::").next().unwrap_or(code);
+    name.matches('_').count() >= 3
+        && code.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == ':')
+}
+
+/// Whether a file is that of these modules, the last of them included: `a::b` is in `…/a/b.rs` and in `…/a/b/tests.rs`.
+fn is_in(path: &str, modules: &str) -> bool {
+    let parts: Vec<&str> = path.trim_end_matches(".rs").split('/').collect();
+    let modules: Vec<&str> = modules.split("::").filter(|module| !module.is_empty()).collect();
+    modules.is_empty() || parts.windows(modules.len()).any(|window| window == modules)
 }
 
 /// The path without `.` and `..`.
@@ -82,7 +91,20 @@ mod tests {
     #[test]
     fn a_test_that_is_gone_is_found_and_other_code_is_not_taken_for_one() {
         let map = "holds (`keeps_what_was_committed`, `keeps_what_was_lost`); `run.rs`, `sql/delete_batch.rs`, `job_run_id`";
-        let files = [file(MAP, map), file("tests/a.rs", "async fn keeps_what_was_committed() {")];
+        let files =
+            [file(PAGES_OF_TESTS[0], map), file("tests/a.rs", "async fn keeps_what_was_committed() {")];
         assert_eq!(missing_tests(&files), ["docs/architecture.md: there is no test keeps_what_was_lost"]);
+    }
+
+    #[test]
+    fn a_test_is_looked_for_in_the_module_that_is_named() {
+        let page = "`a::keeps_what_was_committed`, `c::a::keeps_what_was_committed`, `b::keeps_what_was_committed`, \
+                    `a_longer::keeps_what_was_committed`";
+        let files =
+            [file(PAGES_OF_TESTS[1], page), file("c/a/tests.rs", "    fn keeps_what_was_committed() {")];
+        let found = missing_tests(&files);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].ends_with(" b::keeps_what_was_committed"), "{found:?}");
+        assert!(found[1].ends_with(" a_longer::keeps_what_was_committed"), "{found:?}");
     }
 }
