@@ -16,6 +16,7 @@ mod ledger;
 mod meddling;
 mod statements;
 mod tally;
+mod vacuum;
 mod verdict;
 mod world;
 
@@ -115,7 +116,7 @@ impl Soak {
         Ok(figures)
     }
 
-    /// Lets the clients and the expiry job begin.
+    /// Lets the clients, the expiry job and the housekeeping begin.
     async fn open(
         self,
         world: &Arc<World>,
@@ -134,6 +135,8 @@ impl Soak {
         }
         let conn = PgConnection::connect(database.url()).await?;
         service.spawn(expiry::work(Arc::clone(world), conn));
+        let conn = PgConnection::connect(database.url()).await?;
+        service.spawn(vacuum::work(Arc::clone(world), conn));
         Ok(service)
     }
 }

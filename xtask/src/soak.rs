@@ -51,8 +51,7 @@ pub async fn run(args: Args) -> Result<()> {
         error = &mut interrupted => return Err(error),
     };
     writeln!(stdout(), "{}", told(&figures))?;
-    let broken = figures.client_errors.len() + figures.violations.len();
-    ensure!(figures.is_clean(), "the soak failed in {broken} places or more; once more: {soak}");
+    ensure!(figures.is_clean(), "the soak has found {} faults; once more: {soak}", figures.findings());
     Ok(())
 }
 
@@ -70,7 +69,7 @@ async fn play(soak: Soak) -> Result<Figures> {
                 figures.operations(),
                 figures.faults(),
                 figures.gone(),
-                figures.client_errors.len() + figures.violations.len(),
+                figures.findings(),
             ));
         })
         .await;
@@ -115,7 +114,8 @@ fn told(figures: &Figures) -> String {
         ("comparisons of all rows", figures.comparisons.to_string()),
         ("failed attempts of workers, got over or excused by a fault", figures.attempts_failed.to_string()),
         ("client errors", figures.client_errors.len().to_string()),
-        ("violations", (figures.violations.len() as u64 + figures.more_violations).to_string()),
+        ("violations", figures.violations.len().to_string()),
+        ("more of either, not kept", figures.more.to_string()),
     ]
     .map(|(what, figure)| [what.to_owned(), figure])
     .into();

@@ -33,8 +33,8 @@ pub struct Figures {
     pub client_errors: Vec<String>,
     /// Broken promises, with the rows by key; there must be none.
     pub violations: Vec<String>,
-    /// Broken promises beyond those that are kept.
-    pub more_violations: u64,
+    /// Broken promises and errors beyond those that are kept.
+    pub more: u64,
 }
 
 /// One stage: who deleted how much.
@@ -76,12 +76,26 @@ impl Figures {
         self.stages.iter().map(|stage| stage.gone).sum()
     }
 
+    /// How much is wrong, all in all.
+    #[must_use]
+    pub fn findings(&self) -> u64 {
+        (self.client_errors.len() + self.violations.len()) as u64 + self.more
+    }
+
     pub(super) fn violation(&mut self, violation: String) {
-        if self.violations.len() < KEPT {
-            self.violations.push(violation);
-        } else {
-            self.more_violations += 1;
-        }
+        keep(&mut self.violations, violation, &mut self.more);
+    }
+
+    pub(super) fn client_error(&mut self, error: String) {
+        keep(&mut self.client_errors, error, &mut self.more);
+    }
+}
+
+fn keep(kept: &mut Vec<String>, finding: String, more: &mut u64) {
+    if kept.len() < KEPT {
+        kept.push(finding);
+    } else {
+        *more += 1;
     }
 }
 

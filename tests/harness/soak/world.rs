@@ -46,7 +46,7 @@ impl World {
 
     /// The service met an error.
     pub fn client_error(&self, who: &str, kind: &str, error: &sqlx::Error) {
-        self.figures().client_errors.push(format!("{who}, {kind}: {error}"));
+        self.figures().client_error(format!("{who}, {kind}: {error}"));
     }
 
     /// A promise was broken.
