@@ -6,6 +6,7 @@ mod check;
 mod concurrency;
 mod connections;
 mod dispositions;
+mod deadlock;
 mod faults;
 mod held;
 mod leaf_rule;

@@ -42,6 +42,8 @@ struct Device {
     /// All but the last, from the root down, and whether each is fresh.
     rotated: Vec<(u64, bool)>,
     last: u64,
+    /// What the root was hung below, if it was.
+    above: Option<u64>,
     age: Age,
 }
 
@@ -91,7 +93,8 @@ impl Client {
         };
         match roll {
             0..15 => ("sign in", self.sign_in().await),
-            15..50 => ("refresh", self.refresh().await),
+            15..46 => ("refresh", self.refresh().await),
+            46..50 => ("lock a family upwards", self.lock_family().await),
             50..58 => ("revoke", self.revoke(1).await),
             58..61 => ("revoke all", self.revoke(5).await),
             61..75 => ("reuse check", self.check_reuse().await),
@@ -141,7 +144,7 @@ impl Client {
             let lives = device.lives(&mut self.rng);
             let at = statements::insert_session(&mut tx, session, None, self.user, since, lives).await?;
             self.world.ledger.enter(|tables| tables.enter_session(session, None, at));
-            self.devices.push(Device { rotated: Vec::new(), last: session, age: device });
+            self.devices.push(Device { rotated: Vec::new(), last: session, above: None, age: device });
         }
         tx.commit().await?;
         let remembered = if age.is_young() { &mut self.young } else { &mut self.spent };
@@ -205,12 +208,13 @@ impl Client {
     /// An old token comes back: its session must be known as long as the device is signed in, however old it is.
     async fn check_reuse(&mut self) -> Result<()> {
         let chosen = self.device();
-        let Device { rotated, last, age } = &self.devices[chosen];
+        let Device { rotated, last, above, age } = &self.devices[chosen];
         let (last, age) = (*last, *age);
-        if rotated.is_empty() {
+        let older: Vec<u64> = rotated.iter().map(|(session, _)| *session).chain(*above).collect();
+        if older.is_empty() {
             return self.refresh().await;
         }
-        let (token, _) = rotated[self.rng.random_range(0..rotated.len())];
+        let token = older[self.rng.random_range(0..older.len())];
         let theft = self.rng.random_bool(0.2);
         let over = age.of(SESSIONS, &mut self.rng);
         let mut tx = self.conn.begin().await?;
@@ -236,8 +240,19 @@ impl Client {
     }
 
     /// There is another device.
-    pub(super) fn sign_in_on(&mut self, last: u64, age: Age) {
-        self.devices.push(Device { rotated: Vec::new(), last, age });
+    pub(super) fn sign_in_on(&mut self, last: u64, above: u64, age: Age) {
+        self.devices.push(Device { rotated: Vec::new(), last, above: Some(above), age });
+    }
+
+    /// A device's sessions, the last first, and what they hang below. Half of the time of a device that was hung below
+    /// an old session just now.
+    pub(super) fn family(&mut self) -> Vec<u64> {
+        let hung =
+            self.devices.iter().rposition(|device| device.above.is_some() && device.rotated.is_empty());
+        let chosen = hung.filter(|_| self.rng.random_bool(0.5)).unwrap_or_else(|| self.device());
+        let Device { rotated, last, above, .. } = &self.devices[chosen];
+        let older = rotated.iter().rev().map(|(session, _)| *session);
+        [*last].into_iter().chain(older).chain(*above).collect()
     }
 
     /// A session was found not to be in use any more: right, if it was ended by the expiry job.

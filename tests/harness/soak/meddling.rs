@@ -26,6 +26,18 @@ impl Client {
         Ok(())
     }
 
+    /// Locks sessions one by one from the living one upwards, against the order in which they came into being.
+    pub(super) async fn lock_family(&mut self) -> Result<()> {
+        let family = self.family();
+        let moment = Duration::from_millis(self.rng.random_range(0..10));
+        let mut tx = self.conn.begin().await?;
+        for session in family.into_iter().take(5) {
+            statements::lock_session(&mut tx, session).await?;
+            statements::linger(&mut tx, moment).await?;
+        }
+        tx.rollback().await
+    }
+
     /// Locks old requests for a moment, and half of the time counts another attempt on them.
     pub(super) async fn hold_requests(&mut self) -> Result<()> {
         let ids = self.some_spent(|spent| &spent.requests);
@@ -87,7 +99,7 @@ impl Client {
         self.world.ledger.enter(|tables| tables.enter_session(child, Some(parent), at));
         tx.commit().await?;
         // The parent stays with the old rows, so that it goes on being meddled with.
-        self.sign_in_on(child, age);
+        self.sign_in_on(child, parent, age);
         Ok(())
     }
 
