@@ -27,18 +27,28 @@ pub fn binary(name: &str) -> Result<PathBuf> {
     if let Some(path) = built.get(name) {
         return Ok(path.clone());
     }
-    let path = build(name)?;
+    // With the whole workspace selected, shared dependencies have the features they were just built with.
+    let mut arguments = vec!["--workspace"];
+    if !cfg!(debug_assertions) {
+        arguments.push("--release");
+    }
+    let path = build(name, &arguments)?;
     built.insert(name.to_owned(), path.clone());
     Ok(path)
 }
 
-fn build(name: &str) -> Result<PathBuf> {
+/// The path of the binary `name` as it is shipped: optimised, with no features but its own. Built by every call.
+///
+/// # Errors
+///
+/// As for [`binary`].
+pub fn release_binary(name: &str) -> Result<PathBuf> {
+    build(name, &["--release"])
+}
+
+fn build(name: &str, arguments: &[&str]) -> Result<PathBuf> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // With the whole workspace selected, shared dependencies have the features they were just built with.
-    cargo.args(["build", "--quiet", "--workspace", "--bin", name, "--message-format=json"]);
-    if !cfg!(debug_assertions) {
-        cargo.arg("--release");
-    }
+    cargo.args(["build", "--quiet", "--bin", name, "--message-format=json"]).args(arguments);
     // What cargo tells this process of its own package must not reach build scripts of others: they would run
     // again because of it, now and once more in the next ordinary build.
     for (name, _) in std::env::vars_os() {

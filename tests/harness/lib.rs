@@ -27,7 +27,7 @@ mod worker;
 #[cfg(feature = "embedded")]
 mod download;
 
-pub use binary::binary;
+pub use binary::{binary, release_binary};
 pub use database::TestDatabase;
 pub use environment::Environment;
 pub use job::{Job, Stop};

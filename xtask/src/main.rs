@@ -1,5 +1,6 @@
 //! Commands for developers: `cargo xtask <command>`. Each is one module with one `run`; nothing else is here.
 
+mod bench;
 mod ci;
 mod demo;
 mod seed;
@@ -22,6 +23,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Measure how fast the worker is and what it costs others, beside something to compare it with
+    Bench(bench::Args),
     /// Run everything that a change must pass: .ci/run
     Ci,
     /// Watch the worker at work on a database of its own, and prove that exactly the right rows went
@@ -39,6 +42,7 @@ enum Command {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
+        Command::Bench(args) => bench::run(args).await,
         Command::Ci => ci::run(),
         Command::Demo(args) => demo::run(args).await,
         Command::Seed(args) => seed::run(*args).await,

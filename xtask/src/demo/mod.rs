@@ -4,7 +4,7 @@
 //! `reference.sql` from the definitions alone; nothing of the worker's SQL or of its policies is used here.
 
 mod reference;
-mod report;
+pub mod report;
 pub mod table;
 mod verdict;
 

@@ -32,7 +32,8 @@ use sqlx::{Connection, PgConnection};
 
 pub use args::Args;
 pub use seeded::Seeded;
-pub use shape::Shape;
+pub use shape::{Depths, Shape};
+pub use target::create_retention_index;
 
 use chains::Forest;
 use requests::Requests;
@@ -102,7 +103,7 @@ pub async fn fill(conn: &mut PgConnection, shape: &Shape, progress: &ProgressBar
     }
     tx.commit().await.context("committing the rows")?;
     if shape.with_index {
-        target::create_retention_index(conn).await?;
+        create_retention_index(conn).await?;
     }
     if shape.analyze {
         target::analyze(conn).await?;

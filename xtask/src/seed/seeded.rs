@@ -30,7 +30,28 @@ pub struct TableCounts {
     pub blocked: u64,
 }
 
+impl Seeded {
+    /// Both together, when one was added to the other.
+    pub fn and(&self, other: &Self) -> Self {
+        Self {
+            users: self.users + other.users,
+            chains: self.chains + other.chains,
+            sicr: self.sicr.and(other.sicr),
+            refresh: self.refresh.and(other.refresh),
+            foreign_keys_checked: self.foreign_keys_checked || other.foreign_keys_checked,
+        }
+    }
+}
+
 impl TableCounts {
+    fn and(self, other: Self) -> Self {
+        Self {
+            rows: self.rows + other.rows,
+            deletable: self.deletable + other.deletable,
+            blocked: self.blocked + other.blocked,
+        }
+    }
+
     /// Rows that meet the condition of age and status.
     pub fn due(&self) -> u64 {
         self.deletable + self.blocked

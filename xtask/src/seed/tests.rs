@@ -86,7 +86,7 @@ fn a_shape_out_of_range_is_refused_by_name() {
 
 #[test]
 fn depths_are_refused_with_what_is_wrong() {
-    let refused = |text: &str| text.parse::<shape::Depths>().unwrap_err().to_string();
+    let refused = |text: &str| text.parse::<Depths>().unwrap_err().to_string();
     assert!(refused("10").contains("is not DEPTH:SHARE"));
     assert!(refused("x:1").contains("the depth in \"x:1\""));
     assert!(refused("0:1").contains("depth 0"));

@@ -1,0 +1,101 @@
+//! The scenarios: their names, the order in which they are measured, and who measures which.
+
+mod throughput;
+
+use std::time::Instant;
+
+use anyhow::Result;
+use clap::ValueEnum;
+
+use super::figures::Measured;
+use super::stage::Stage;
+
+/// What can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Name {
+    /// Confirmation requests, beside one unbounded DELETE
+    Sicr,
+    /// Single sessions, beside one unbounded DELETE
+    #[value(name = "chains-1")]
+    Chains1,
+    /// Chains of ten
+    #[value(name = "chains-10")]
+    Chains10,
+    /// Chains of a thousand
+    #[value(name = "chains-1000")]
+    Chains1000,
+    /// Chains of 8,640: a year of hourly rotation
+    #[value(name = "chains-8640")]
+    Chains8640,
+    /// The four depths beside each other
+    Depth,
+}
+
+impl Name {
+    /// As on the command line and in the results.
+    pub fn text(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+/// What `--quick` measures.
+const QUICK: [Name; 6] =
+    [Name::Sicr, Name::Chains1, Name::Chains10, Name::Chains1000, Name::Chains8640, Name::Depth];
+
+/// The scenarios asked for, or all of them, each once and in the order in which they are measured.
+pub fn selected(asked: &[Name], quick: bool) -> Vec<Name> {
+    let all: Vec<Name> = if quick { QUICK.to_vec() } else { Name::value_variants().to_vec() };
+    all.into_iter().filter(|name| asked.is_empty() || asked.contains(name)).collect()
+}
+
+/// Measures all of them. What fails is reported in its place, and the others are measured.
+pub async fn measure(stage: &mut Stage, names: &[Name]) -> Vec<Measured> {
+    let mut all = Vec::new();
+    for &name in names {
+        // The depths are measured together, so that they can be compared.
+        if all.iter().any(|measured: &Measured| measured.name == name.text()) {
+            continue;
+        }
+        let began = Instant::now();
+        let measured = match one(stage, name, names).await {
+            Ok(measured) => measured,
+            Err(error) => {
+                stage.progress.say(format_args!("{}: FAILED: {error:#}", name.text()));
+                vec![Measured { error: Some(format!("{error:#}")), ..Measured::new(name.text(), "") }]
+            }
+        };
+        let took_seconds = began.elapsed().as_secs_f64();
+        all.extend(measured.into_iter().map(|measured| Measured { took_seconds, ..measured }));
+    }
+    all
+}
+
+async fn one(stage: &mut Stage, name: Name, names: &[Name]) -> Result<Vec<Measured>> {
+    match name {
+        Name::Sicr => Ok(vec![throughput::sicr(stage).await?]),
+        Name::Chains1 | Name::Chains10 | Name::Chains1000 | Name::Chains8640 | Name::Depth => {
+            throughput::chains(stage, names).await
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::goals::GOALS;
+    use super::*;
+
+    #[test]
+    fn every_scenario_has_a_goal() {
+        let names: Vec<String> = Name::value_variants().iter().map(|name| name.text()).collect();
+        for name in names {
+            assert!(GOALS.iter().any(|goal| goal.scenario == name), "{name}");
+        }
+    }
+
+    #[test]
+    fn each_is_measured_once_and_in_order() {
+        assert_eq!(selected(&[Name::Depth, Name::Sicr, Name::Depth], false), [Name::Sicr, Name::Depth]);
+        assert_eq!(selected(&[], true), QUICK);
+        assert_eq!(selected(&[], false).len(), Name::value_variants().len());
+    }
+}
