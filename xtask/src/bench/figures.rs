@@ -37,7 +37,7 @@ pub struct Variant {
     pub summary: Option<Summary>,
 }
 
-/// Points of a line on the page.
+/// Points that belong together on the page.
 #[derive(Clone, Debug, Serialize)]
 pub struct Curve {
     /// What a reader calls it.
@@ -46,16 +46,30 @@ pub struct Curve {
     pub points: Vec<(f64, f64)>,
 }
 
-/// Lines that share their axes.
+/// How the points of a chart are drawn.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// Lines over an axis of numbers.
+    Lines,
+    /// Lines over names, one for each point of a curve, at equal distances.
+    Steps(Vec<String>),
+    /// Bars beside each other over names, one for each point of a curve.
+    Bars(Vec<String>),
+}
+
+/// Curves that share their axes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Chart {
     /// Over the chart.
     pub title: String,
+    /// How they are drawn.
+    pub form: Form,
     /// What x counts.
     pub x: String,
     /// What y counts.
     pub y: String,
-    /// The lines.
+    /// What is drawn.
     pub curves: Vec<Curve>,
 }
 
@@ -81,7 +95,7 @@ pub struct Measured {
     pub variants: Vec<Variant>,
     /// By the name of the goal.
     pub findings: BTreeMap<String, Finding>,
-    /// Further lines for the page.
+    /// What is drawn on the page.
     pub charts: Vec<Chart>,
     /// What a reader must know to read the figures right.
     pub notes: Vec<String>,

@@ -18,6 +18,9 @@ pub enum Limit {
     AtMostOr { ratio: f64, extra_ms: f64 },
 }
 
+/// Why most goals are not measured, most of the time.
+pub const NOT_ASKED_FOR: &str = "the scenario was not asked for";
+
 /// Something that has to hold.
 pub struct Goal {
     /// Unique; a scenario reports its finding under it.
@@ -133,7 +136,7 @@ fn verdict(goal: &Goal, limit: Limit, measured: &[Measured]) -> Verdict {
     let finding = finding.filter(|finding| finding.value.is_finite());
     let reason = match (finding, of_scenario) {
         (Some(_), _) => None,
-        (None, None) => Some("the scenario was not asked for".to_owned()),
+        (None, None) => Some(NOT_ASKED_FOR.to_owned()),
         (None, Some(Measured { error: Some(error), .. })) => Some(error.clone()),
         (None, Some(measured)) => {
             Some(measured.notes.first().cloned().unwrap_or_else(|| "no figure".to_owned()))

@@ -96,9 +96,11 @@ impl Circumstances {
 
 fn commit() -> String {
     let commit = said("git", &["rev-parse", "--short=12", "HEAD"]);
-    // Not a repository: nothing to differ from.
-    let differs =
-        Command::new("git").args(["diff", "--quiet", "HEAD"]).status().is_ok_and(|s| s.code() == Some(1));
+    let differs = Command::new("git")
+        .args(["diff", "--quiet", "HEAD"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status()
+        .is_ok_and(|s| s.code() == Some(1));
     if differs { format!("{commit}-dirty") } else { commit }
 }
 

@@ -5,12 +5,16 @@
 //! process; its time is what its report says.
 
 mod args;
+mod chart;
 mod figures;
 mod goals;
 mod machine;
+mod oauth_peer;
+mod page;
 mod progress;
 mod results;
 mod scenarios;
+mod signin;
 mod sql;
 mod stage;
 mod stats;
@@ -58,8 +62,8 @@ pub async fn run(args: Args) -> Result<()> {
     };
     stage.clean_up();
     let results = results?;
-    let file = results.write(&args.out)?;
-    writeln!(stdout(), "\n{results}\n\n{}", file.display())?;
+    let [json, html] = results.write(&args.out)?;
+    writeln!(stdout(), "\n{results}\n\n{}\n{}", json.display(), html.display())?;
     let failed: Vec<&str> = results.failed().into_iter().map(|(name, _)| name).collect();
     ensure!(failed.is_empty(), "could not be measured: {}", failed.join(", "));
     let missed: Vec<&str> = results.missed().into_iter().map(|verdict| verdict.goal).collect();
@@ -88,19 +92,15 @@ async fn measure(stage: &mut Stage, args: &Args) -> Result<Results> {
 
 /// What to type to do it again; the server's address may hold a password.
 fn command(args: &Args, rows: u32) -> String {
-    let mut command = "cargo xtask bench".to_owned();
-    if !args.scenario.is_empty() {
-        let names: Vec<String> = args.scenario.iter().map(|name| name.text()).collect();
-        command += &format!(" --scenario {}", names.join(" "));
-    }
-    command += &format!(" --rows {rows}");
-    if args.quick {
-        command += " --quick";
-    }
-    if args.database_url.is_some() {
-        command += " --database-url URL";
-    }
-    command
+    let names: Vec<String> = args.scenario.iter().map(|name| name.text()).collect();
+    let parts = [
+        Some("cargo xtask bench".to_owned()),
+        (!names.is_empty()).then(|| format!("--scenario {}", names.join(" "))),
+        Some(format!("--rows {rows}")),
+        args.quick.then(|| "--quick".to_owned()),
+        args.database_url.is_some().then(|| "--database-url URL".to_owned()),
+    ];
+    parts.into_iter().flatten().collect::<Vec<String>>().join(" ")
 }
 
 /// Builds this program optimised and becomes it. Returns only when that fails.

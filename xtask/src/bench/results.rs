@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::figures::Measured;
 use super::goals::Verdict;
 use super::machine::Circumstances;
+use super::page;
 use crate::demo::table::numbers;
 
 /// A bench from beginning to end.
@@ -32,17 +33,22 @@ pub struct Results {
 }
 
 impl Results {
-    /// Writes `bench.json` into the folder, which is made if it is not there.
+    /// Writes `bench.json` and `bench.html` into the folder, which is made if it is not there.
     ///
     /// # Errors
     ///
-    /// When the file cannot be written.
-    pub fn write(&self, folder: &Path) -> Result<PathBuf> {
+    /// When a file cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<[PathBuf; 2]> {
         fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-        let file = folder.join("bench.json");
-        let text = serde_json::to_string_pretty(self)? + "\n";
-        fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
-        Ok(file)
+        let json = serde_json::to_string_pretty(self)? + "\n";
+        let html = page::render(self)?;
+        let files = [("bench.json", json), ("bench.html", html)].map(|(name, text)| {
+            let file = folder.join(name);
+            fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
+            anyhow::Ok(file)
+        });
+        let [json, html] = files;
+        Ok([json?, html?])
     }
 
     /// Goals that were measured and are missed.
@@ -85,6 +91,14 @@ pub fn short(value: f64) -> String {
     }
 }
 
+/// A whole number with its digits in groups of three.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().filter_map(|group| str::from_utf8(group).ok()).collect();
+    groups.join(",")
+}
+
 impl Display for Results {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let measured = self.goals.iter().filter(|verdict| verdict.met.is_some());
@@ -105,6 +119,11 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+
+    #[test]
+    fn digits_come_in_groups_of_three() {
+        assert_eq!([0, 999, 1000, 10_000_000].map(grouped), ["0", "999", "1,000", "10,000,000"]);
+    }
 
     #[rstest]
     #[case(1234.5, "1234")]

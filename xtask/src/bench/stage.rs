@@ -1,6 +1,8 @@
 //! Where everything is measured: a server, the worker, and databases that are filled once and copied for each
 //! measurement.
 
+use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -31,6 +33,8 @@ pub struct Stage {
     /// Whether only a regression of kind is looked for.
     pub quick: bool,
     templates: Vec<(String, Arc<Template>)>,
+    /// Peak memory of the runs so far, in mebibytes, by the template they drained.
+    peaks: BTreeMap<String, f64>,
 }
 
 /// A filled database that is only ever copied.
@@ -75,7 +79,7 @@ impl Stage {
         }
         let server = Server::find_in(environment, Durability::BENCHMARK).await?;
         progress.say(server.describe());
-        Ok(Self { server, worker, progress, rows, quick, templates: Vec::new() })
+        Ok(Self { server, worker, progress, rows, quick, templates: Vec::new(), peaks: BTreeMap::new() })
     }
 
     /// How often a scenario with so many rows is measured.
@@ -133,16 +137,27 @@ impl Stage {
     ///
     /// # Errors
     ///
-    /// When the server refuses; for the checkpoint it wants a superuser or a member of `pg_checkpoint`.
+    /// As for [`Stage::settle`], or when the copy cannot be made.
     pub async fn copy(&self, template: &Template, index: Index) -> Result<TestDatabase> {
         let copy = template.database.copy(&self.server).await?;
-        let mut connection = PgConnection::connect(copy.url()).await?;
         if index == Index::With {
+            let mut connection = PgConnection::connect(copy.url()).await?;
             seed::create_retention_index(&mut connection).await?;
+            connection.close().await?;
         }
-        raw_sql("CHECKPOINT").execute(&mut connection).await.context("checkpoint before a measurement")?;
-        connection.close().await?;
+        self.settle().await?;
         Ok(copy)
+    }
+
+    /// Has the server write everything to disk, so that the next measurement does not pay for what was before it.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses: it wants a superuser or a member of `pg_checkpoint`.
+    pub async fn settle(&self) -> Result<()> {
+        let mut connection = PgConnection::connect(self.server.maintenance_url()).await?;
+        raw_sql("CHECKPOINT").execute(&mut connection).await.context("checkpoint before a measurement")?;
+        Ok(connection.close().await?)
     }
 
     /// One run of the worker over a copy. Everything that is due must be gone after it, and nothing else.
@@ -150,14 +165,46 @@ impl Stage {
     /// # Errors
     ///
     /// When the run does not complete, or another number of rows goes.
-    pub async fn drain(&self, template: &Template, index: Index, settings: &Settings) -> Result<Run> {
+    pub async fn drain(&mut self, template: &Template, index: Index, settings: &Settings) -> Result<Run> {
         let copy = self.copy(template, index).await?;
         let run = self.worker.run(copy.url(), settings).await?;
         copy.drop().await?;
-        let expected = template.deletable();
-        let Run { deleted, .. } = run;
-        ensure!(deleted == expected, "{}: the worker deleted {deleted} rows, not {expected}", template.name);
+        self.check(template, &run)?;
         Ok(run)
+    }
+
+    /// Whether a run deleted what it had to; remembers how much memory it took.
+    ///
+    /// # Errors
+    ///
+    /// When another number of rows went.
+    pub fn check(&mut self, template: &Template, run: &Run) -> Result<()> {
+        let (expected, Run { deleted, .. }) = (template.deletable(), run);
+        ensure!(*deleted == expected, "{}: the worker deleted {deleted} rows, not {expected}", template.name);
+        let peak = self.peaks.entry(template.name.clone()).or_default();
+        *peak = peak.max(run.peak_mib);
+        Ok(())
+    }
+
+    /// The most memory that a run over this template has had so far, in mebibytes.
+    pub fn peak_mib(&self, template: &Template) -> Option<f64> {
+        self.peaks.get(&template.name).copied()
+    }
+
+    /// Begins and ends a step around a measurement of so many seconds.
+    ///
+    /// # Errors
+    ///
+    /// Those of the measurement.
+    pub async fn timed(
+        &mut self,
+        what: impl Display,
+        measurement: impl AsyncFnOnce(&mut Self) -> Result<Duration>,
+    ) -> Result<Duration> {
+        self.progress.begin(&what);
+        let took = measurement(self).await?;
+        self.progress.end(format_args!("{what}: {:.3} s", took.as_secs_f64()));
+        Ok(took)
     }
 
     /// One unbounded DELETE over a copy whose due rows are all free.

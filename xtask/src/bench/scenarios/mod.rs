@@ -1,5 +1,13 @@
 //! The scenarios: their names, the order in which they are measured, and who measures which.
 
+mod blocked;
+mod empty;
+mod growth;
+mod instances;
+mod literal;
+mod old_snapshot;
+mod online;
+mod peers;
 mod throughput;
 
 use std::time::Instant;
@@ -29,6 +37,24 @@ pub enum Name {
     Chains8640,
     /// The four depths beside each other
     Depth,
+    /// Chains of ten, beside the literal loop
+    Literal,
+    /// Free rows among old ones that must stay
+    Blocked,
+    /// Batch times while a snapshot stays open
+    OldSnapshot,
+    /// A run with nothing to do
+    Empty,
+    /// Time per row from a tenth of the normal size to ten times as much
+    Growth,
+    /// Peak memory at the normal size and at ten times as much
+    Memory,
+    /// Several processes, several connections
+    Instances,
+    /// Latency of sign-ins beside the worker
+    Online,
+    /// The cleaners of others
+    Peers,
 }
 
 impl Name {
@@ -39,8 +65,17 @@ impl Name {
 }
 
 /// What `--quick` measures.
-const QUICK: [Name; 6] =
-    [Name::Sicr, Name::Chains1, Name::Chains10, Name::Chains1000, Name::Chains8640, Name::Depth];
+const QUICK: [Name; 9] = [
+    Name::Sicr,
+    Name::Chains1,
+    Name::Chains10,
+    Name::Chains1000,
+    Name::Chains8640,
+    Name::Depth,
+    Name::Blocked,
+    Name::OldSnapshot,
+    Name::Growth,
+];
 
 /// The scenarios asked for, or all of them, each once and in the order in which they are measured.
 pub fn selected(asked: &[Name], quick: bool) -> Vec<Name> {
@@ -76,6 +111,15 @@ async fn one(stage: &mut Stage, name: Name, names: &[Name]) -> Result<Vec<Measur
         Name::Chains1 | Name::Chains10 | Name::Chains1000 | Name::Chains8640 | Name::Depth => {
             throughput::chains(stage, names).await
         }
+        Name::Literal => Ok(vec![literal::measure(stage).await?]),
+        Name::Blocked => Ok(vec![blocked::measure(stage).await?]),
+        Name::OldSnapshot => Ok(vec![old_snapshot::measure(stage).await?]),
+        Name::Empty => Ok(vec![empty::measure(stage).await?]),
+        Name::Growth => Ok(vec![growth::measure(stage).await?]),
+        Name::Memory => Ok(vec![growth::memory(stage).await?]),
+        Name::Instances => Ok(vec![instances::measure(stage).await?]),
+        Name::Online => Ok(vec![online::measure(stage).await?]),
+        Name::Peers => Ok(vec![peers::measure(stage).await?]),
     }
 }
 
@@ -85,8 +129,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_scenario_has_a_goal() {
+    fn every_goal_belongs_to_a_scenario_and_every_scenario_has_a_goal() {
         let names: Vec<String> = Name::value_variants().iter().map(|name| name.text()).collect();
+        for goal in GOALS {
+            assert!(names.iter().any(|name| name == goal.scenario), "{}", goal.name);
+            let is_quick = QUICK.iter().any(|name| name.text() == goal.scenario);
+            assert!(goal.quick.is_none() || is_quick, "{}", goal.name);
+        }
         for name in names {
             assert!(GOALS.iter().any(|goal| goal.scenario == name), "{name}");
         }

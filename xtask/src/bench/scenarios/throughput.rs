@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 
-use super::super::figures::{Chart, Curve, Measured, Variant};
+use super::super::figures::{Chart, Curve, Form, Measured, Variant};
 use super::super::sql::{REQUESTS, SESSIONS, Table};
 use super::super::stage::{Index, Stage, Template};
 use super::super::stats::float;
@@ -43,26 +43,26 @@ impl Subject {
     }
 
     /// Measures each variant once.
-    async fn round(&mut self, stage: &Stage) -> Result<()> {
-        let Template { name, .. } = &*self.template;
-        let progress = &stage.progress;
-        progress.begin(format_args!("{name}: worker, no pause"));
-        let run = stage.drain(&self.template, Index::Without, &Settings::full_speed()).await?;
-        progress.end(format_args!("{name}: worker, no pause: {:.3} s", run.duration.as_secs_f64()));
-        self.full_speed.push_time(run.duration);
-        self.last = Some(run);
-
-        progress.begin(format_args!("{name}: one unbounded DELETE"));
-        let took = stage.delete_at_once(&self.template, self.table, Index::Without).await?;
-        progress.end(format_args!("{name}: one unbounded DELETE: {:.3} s", took.as_secs_f64()));
-        self.delete.push_time(took);
+    async fn round(&mut self, stage: &mut Stage) -> Result<()> {
+        let (template, table) = (&*self.template, self.table);
+        let label = |variant: &Variant| format!("{}: {}", template.name, variant.label);
+        let last = &mut self.last;
+        let took = stage.timed(label(&self.full_speed), async |stage| {
+            let run = stage.drain(template, Index::Without, &Settings::full_speed()).await?;
+            Ok(last.insert(run).duration)
+        });
+        self.full_speed.push_time(took.await?);
+        let took = stage.timed(label(&self.delete), async |stage| {
+            stage.delete_at_once(template, table, Index::Without).await
+        });
+        self.delete.push_time(took.await?);
 
         // Its pauses are no news to a guard that looks at ratios.
         if !stage.quick {
-            progress.begin(format_args!("{name}: worker, defaults"));
-            let run = stage.drain(&self.template, Index::Without, &Settings::defaults()).await?;
-            progress.end(format_args!("{name}: worker, defaults: {:.3} s", run.duration.as_secs_f64()));
-            self.defaults.push_time(run.duration);
+            let took = stage.timed(label(&self.defaults), async |stage| {
+                Ok(stage.drain(template, Index::Without, &Settings::defaults()).await?.duration)
+            });
+            self.defaults.push_time(took.await?);
         }
         Ok(())
     }
@@ -88,6 +88,7 @@ pub fn batch_chart(run: &Run) -> Chart {
     };
     Chart {
         title: "Time per batch over a run".to_owned(),
+        form: Form::Lines,
         x: "batch".to_owned(),
         y: "ms".to_owned(),
         curves: vec![Curve { label: "worker, no pause".to_owned(), points: points(run) }],
