@@ -44,9 +44,15 @@ pub fn bars(measured: &Measured) -> Result<Option<Pair>> {
         Some((Unit::Mebibytes, _)) => ("MiB", Variant::median),
         Some((Unit::Ratio, _)) => ("Ratio, median", Variant::median),
     };
-    // The first category is drawn at the bottom.
-    let (names, values): (Vec<&str>, Vec<f64>) =
-        variants.iter().rev().map(|variant| (variant.label.as_str(), rounded(value(variant)))).unzip();
+    // The first category is drawn at the bottom. Room on both sides, as a reader's font may be wider than the one the
+    // library measures in.
+    let (names, values): (Vec<String>, Vec<f64>) = variants
+        .iter()
+        .rev()
+        .map(|variant| (format!("\u{a0}\u{a0}{}\u{a0}\u{a0}", variant.label), rounded(value(variant))))
+        .unzip();
+    let colours: Vec<&str> =
+        variants.iter().rev().map(|variant| COLOURS[usize::from(variant.comparison)]).collect();
     let thousands = values.iter().any(|value| *value >= 10_000.0);
     let document = json!({
         "title_text": title,
@@ -55,7 +61,9 @@ pub fn bars(measured: &Measured) -> Result<Option<Pair>> {
         "margin": { "left": 5, "top": 5, "right": 70, "bottom": 5 },
         "series_label_formatter": if thousands { "{t}" } else { "{c}" },
         "x_axis_data": names,
-        "series_list": [{ "name": title, "label_show": true, "data": values }],
+        // The values stand at the bars.
+        "x_axis_hidden": true,
+        "series_list": [{ "name": title, "label_show": true, "data": values, "colors": colours }],
     });
     Some(pair(&document, Kind::HorizontalBars)).transpose()
 }

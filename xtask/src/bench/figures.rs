@@ -27,6 +27,8 @@ pub enum Unit {
 pub struct Variant {
     /// What a reader calls it.
     pub label: String,
+    /// Whether it is what the subject is compared with.
+    pub comparison: bool,
     /// Rows it deletes or counts; 0 where that is not what it is about.
     pub rows: u64,
     /// Of the samples.
@@ -108,7 +110,12 @@ pub struct Measured {
 impl Variant {
     /// Nothing measured yet.
     pub fn new(label: impl Into<String>, rows: u64, unit: Unit) -> Self {
-        Self { label: label.into(), rows, unit, samples: Vec::new(), summary: None }
+        Self { label: label.into(), comparison: false, rows, unit, samples: Vec::new(), summary: None }
+    }
+
+    /// The same as a comparison.
+    pub fn compared(self) -> Self {
+        Self { comparison: true, ..self }
     }
 
     /// Seconds that deleting `rows` rows takes.

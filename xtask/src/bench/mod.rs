@@ -23,6 +23,7 @@ mod worker;
 
 use std::io::{Write, stdout};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::process::Command;
 
@@ -61,8 +62,7 @@ pub async fn run(args: Args) -> Result<()> {
         error = &mut interrupted => Err(error),
     };
     stage.clean_up();
-    let results = results?;
-    let [json, html] = results.write(&args.out)?;
+    let (results, [json, html]) = results?;
     writeln!(stdout(), "\n{results}\n\n{}\n{}", json.display(), html.display())?;
     let failed: Vec<&str> = results.failed().into_iter().map(|(name, _)| name).collect();
     ensure!(failed.is_empty(), "could not be measured: {}", failed.join(", "));
@@ -71,23 +71,34 @@ pub async fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-async fn measure(stage: &mut Stage, args: &Args) -> Result<Results> {
+/// Measures what is asked for. After each scenario everything so far is written, so that nobody loses an hour.
+async fn measure(stage: &mut Stage, args: &Args) -> Result<(Results, [PathBuf; 2])> {
     let circumstances = Circumstances::of(stage).await?;
     if !circumstances.durable {
         stage.progress.say("NOTE: this server is not durable: fsync or synchronous_commit is off");
     }
     let names = scenarios::selected(&args.scenario, args.quick);
     ensure!(!names.is_empty(), "--quick measures none of these scenarios");
-    let scenarios = scenarios::measure(stage, &names).await;
-    Ok(Results {
+    let mut results = Results {
         version: 1,
         command: command(args, stage.rows),
         quick: args.quick,
         rows: stage.rows,
         circumstances,
-        goals: goals::judge(&scenarios, args.quick),
-        scenarios,
-    })
+        goals: Vec::new(),
+        scenarios: Vec::new(),
+    };
+    let mut files = results.write(&args.out)?;
+    for &name in &names {
+        // The depths are measured together, so that they can be compared.
+        if results.scenarios.iter().any(|measured| measured.name == name.text()) {
+            continue;
+        }
+        results.scenarios.extend(scenarios::measure(stage, name, &names).await);
+        results.goals = goals::judge(&results.scenarios, args.quick);
+        files = results.write(&args.out)?;
+    }
+    Ok((results, files))
 }
 
 /// What to type to do it again; the server's address may hold a password.

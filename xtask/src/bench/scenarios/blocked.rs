@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::super::figures::{Measured, Variant};
+use super::super::results::grouped;
 use super::super::stage::{Index, Stage};
 use super::super::worker::Settings;
 use crate::seed::{Depths, Shape};
@@ -34,13 +35,14 @@ pub async fn measure(stage: &mut Stage) -> Result<Measured> {
     let alone = stage.template(format!("alone {}", stage.rows), &[shape]).await?;
 
     let what = format!(
-        "{free} free sessions among {} blocked ones, beside the same number alone in a table of equal size",
-        blocked.seeded.refresh.blocked
+        "{} free sessions among {} blocked ones, beside the same number alone in a table of equal size",
+        grouped(free.into()),
+        grouped(blocked.seeded.refresh.blocked)
     );
     let mut measured = Measured::new("blocked", what);
     let mut variants = [
         (&blocked, Variant::timed("among blocked rows", free.into())),
-        (&alone, Variant::timed("alone", free.into())),
+        (&alone, Variant::timed("alone", free.into()).compared()),
     ];
     let rounds = stage.rounds(u64::from(free));
     stage.progress.expect(rounds * variants.len());

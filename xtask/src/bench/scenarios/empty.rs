@@ -3,6 +3,7 @@
 use anyhow::Result;
 
 use super::super::figures::{Measured, Variant};
+use super::super::results::grouped;
 use super::super::sql::{SESSIONS, count};
 use super::super::stage::{Index, Stage};
 use super::super::worker::Settings;
@@ -19,15 +20,16 @@ pub async fn measure(stage: &mut Stage) -> Result<Measured> {
     let name = format!("fresh {rows}");
     let template = stage.template(&name, &[shape]).await?;
     let what = format!(
-        "Nothing due among {rows} requests and {rows} sessions: a run beside one count(*) with the \
-                        predicate of the policy, without the index"
+        "Nothing due among {rows} requests and {rows} sessions: a run beside one count(*) with the predicate of the \
+         policy, without the index",
+        rows = grouped(rows.into())
     );
     let mut measured = Measured::new("empty", what);
     let plain = stage.copy(&template, Index::Without).await?;
     let indexed = stage.copy(&template, Index::With).await?;
     let mut run_plain = Variant::timed("run without the index", 0);
     let mut run_indexed = Variant::timed("run with the index", 0);
-    let mut counted = Variant::timed("count(*) without the index", 0);
+    let mut counted = Variant::timed("count(*) without the index", 0).compared();
     stage.progress.expect(ROUNDS * 3);
     // Once each unmeasured: the first to read a copy reads it from the disk.
     for url in [plain.url(), indexed.url()] {

@@ -80,8 +80,9 @@ async fn of_depth(stage: &mut Stage, depth: u32, sizes: &[u32]) -> Result<Vec<Li
     for &rows in sizes {
         let template = sessions(stage, rows, depth).await?;
         for line in &mut lines {
-            let label = format!("{}, {rows} rows in chains of {depth}", line.label);
-            line.sizes.push(Variant::timed(label, template.deletable()));
+            let label = format!("{}, {} rows in chains of {depth}", line.label, grouped(rows.into()));
+            let variant = Variant::timed(label, template.deletable());
+            line.sizes.push(if line.goal.is_none() { variant.compared() } else { variant });
         }
         templates.push(template);
     }
@@ -120,7 +121,8 @@ pub async fn memory(stage: &mut Stage) -> Result<Measured> {
                 })
                 .await?;
         }
-        let mut peak = Variant::new(format!("{rows} rows due"), template.deletable(), Unit::Mebibytes);
+        let mut peak =
+            Variant::new(format!("{} rows due", grouped(rows.into())), template.deletable(), Unit::Mebibytes);
         peak.push(stage.peak_mib(&template).unwrap_or(f64::NAN));
         peaks.push(peak);
     }

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use tokio::task::JoinSet;
 
 use super::super::figures::{Measured, Variant};
+use super::super::results::grouped;
 use super::super::stage::{Index, Stage, Template};
 use super::super::stats::float;
 use super::super::timeline::seconds;
@@ -20,7 +21,8 @@ pub async fn measure(stage: &mut Stage) -> Result<Measured> {
     let template = sessions(stage, stage.rows, 10).await?;
     let rows = template.deletable();
     let what = format!(
-        "{rows} sessions due, in chains of 10: one, two and four processes, and connections of one process"
+        "{} sessions due, in chains of 10: one, two and four processes, and connections of one process",
+        grouped(rows)
     );
     let mut measured = Measured::new("instances", what);
     let mut variants = TEAMS.map(|(processes, connections)| {

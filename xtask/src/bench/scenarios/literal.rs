@@ -3,6 +3,7 @@
 use anyhow::Result;
 
 use super::super::figures::{Measured, Variant};
+use super::super::results::grouped;
 use super::super::sql;
 use super::super::stage::{Index, Stage};
 use super::super::worker::Settings;
@@ -18,10 +19,10 @@ const BATCH_ROWS: u32 = 5000;
 pub async fn measure(stage: &mut Stage) -> Result<Measured> {
     let template = sessions(stage, stage.rows / SHARE, 10).await?;
     let rows = template.deletable();
-    let what = format!("{rows} sessions due, in chains of 10: the worker beside the literal loop");
+    let what = format!("{} sessions due, in chains of 10: the worker beside the literal loop", grouped(rows));
     let mut measured = Measured::new("literal", what);
     let mut worker = Variant::timed("worker, no pause", rows);
-    let mut literal = Variant::timed("literal loop", rows);
+    let mut literal = Variant::timed("literal loop", rows).compared();
     let rounds = stage.rounds(stage.rows.into());
     stage.progress.expect(rounds * 2);
     for _ in 0..rounds {

@@ -83,26 +83,19 @@ pub fn selected(asked: &[Name], quick: bool) -> Vec<Name> {
     all.into_iter().filter(|name| asked.is_empty() || asked.contains(name)).collect()
 }
 
-/// Measures all of them. What fails is reported in its place, and the others are measured.
-pub async fn measure(stage: &mut Stage, names: &[Name]) -> Vec<Measured> {
-    let mut all = Vec::new();
-    for &name in names {
-        // The depths are measured together, so that they can be compared.
-        if all.iter().any(|measured: &Measured| measured.name == name.text()) {
-            continue;
+/// Measures one of the scenarios that are asked for, with others where they are measured together. What fails is
+/// reported in its place.
+pub async fn measure(stage: &mut Stage, name: Name, asked: &[Name]) -> Vec<Measured> {
+    let began = Instant::now();
+    let measured = match one(stage, name, asked).await {
+        Ok(measured) => measured,
+        Err(error) => {
+            stage.progress.say(format_args!("{}: FAILED: {error:#}", name.text()));
+            vec![Measured { error: Some(format!("{error:#}")), ..Measured::new(name.text(), "") }]
         }
-        let began = Instant::now();
-        let measured = match one(stage, name, names).await {
-            Ok(measured) => measured,
-            Err(error) => {
-                stage.progress.say(format_args!("{}: FAILED: {error:#}", name.text()));
-                vec![Measured { error: Some(format!("{error:#}")), ..Measured::new(name.text(), "") }]
-            }
-        };
-        let took_seconds = began.elapsed().as_secs_f64();
-        all.extend(measured.into_iter().map(|measured| Measured { took_seconds, ..measured }));
-    }
-    all
+    };
+    let took_seconds = began.elapsed().as_secs_f64();
+    measured.into_iter().map(|measured| Measured { took_seconds, ..measured }).collect()
 }
 
 async fn one(stage: &mut Stage, name: Name, names: &[Name]) -> Result<Vec<Measured>> {

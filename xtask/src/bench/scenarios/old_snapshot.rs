@@ -59,8 +59,7 @@ pub async fn measure(stage: &mut Stage) -> Result<Measured> {
     let mut chart = None;
     for part in parts {
         measured.found(&format!("old-snapshot-{}", part.name), part.open.median());
-        if let Some(run) = part.last {
-            let of_run = batch_chart(&run);
+        if let Some(of_run) = part.last.as_ref().and_then(batch_chart) {
             let chart = chart.get_or_insert_with(|| Chart {
                 title: "Time per batch under an old snapshot".to_owned(),
                 curves: Vec::new(),

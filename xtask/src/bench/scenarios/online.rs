@@ -8,6 +8,7 @@ use nix::sys::signal::Signal;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, raw_sql};
 
 use super::super::figures::{Chart, Curve, Finding, Form, Measured, Unit, Variant};
+use super::super::results::grouped;
 use super::super::signin::{CLIENTS, Pace, Seen, sign_in};
 use super::super::sql::{REQUESTS, SESSIONS, Table};
 use super::super::stage::{Index, Stage, Template};
@@ -72,9 +73,10 @@ pub async fn measure(stage: &mut Stage) -> Result<Measured> {
         .say(format_args!("online: {capacity:.0} operations a second at most, {per_second:.0} from now on"));
 
     let what = format!(
-        "{per_second:.0} operations of sign-in a second, which is {:.0} % of the capacity, while {rows} rows in each \
+        "{per_second:.0} operations of sign-in a second, which is {:.0} % of the capacity, while {} rows in each \
          table are due",
-        LOAD * 100.0
+        LOAD * 100.0,
+        grouped(rows.into())
     );
     let mut measured = Measured::new("online", what);
     let mut variants = Beside::ALL.map(|beside| {

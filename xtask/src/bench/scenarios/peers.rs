@@ -6,6 +6,7 @@ use sqlx::{Connection, PgConnection, raw_sql};
 
 use super::super::figures::{Measured, Variant};
 use super::super::oauth_peer::OauthPeer;
+use super::super::results::grouped;
 use super::super::sql;
 use super::super::stage::{Index, Stage};
 use super::super::worker::Settings;
@@ -26,7 +27,11 @@ struct Oauth {
 pub async fn measure(stage: &mut Stage) -> Result<Measured> {
     let revoked = stage.rows / 10 * 3;
     let live = revoked / 6;
-    let what = format!("{revoked} revoked and {live} live tokens: the worker beside the cleaners of others");
+    let what = format!(
+        "{} revoked and {} live tokens: the worker beside the cleaners of others",
+        grouped(revoked.into()),
+        grouped(live.into())
+    );
     let mut measured = Measured::new("peers", what);
     let shape =
         Shape { refresh_due: revoked, refresh_fresh: live, depths: Depths::uniform(10)?, ..Shape::default() };
@@ -48,10 +53,10 @@ pub async fn measure(stage: &mut Stage) -> Result<Measured> {
     let version = oauth.as_ref().map_or("not measured", |oauth| oauth.package.version.as_str());
     let mut of_oauth = [None, Some(SMALL_BATCH)].map(|batch| {
         let batch_name = batch.map_or("default batch".to_owned(), |rows| format!("batch {rows}"));
-        (batch, Variant::timed(format!("django-oauth-toolkit {version}, {batch_name}"), rows))
+        (batch, Variant::timed(format!("django-oauth-toolkit {version}, {batch_name}"), rows).compared())
     });
     let mut of_loop = [LOOP_BATCH, SMALL_BATCH]
-        .map(|batch| (batch, Variant::timed(format!("SQL procedure, batch {batch}"), rows)));
+        .map(|batch| (batch, Variant::timed(format!("SQL procedure, batch {batch}"), rows).compared()));
     let rounds = stage.rounds(stage.rows.into());
     stage.progress.expect(rounds * (3 + 2 * usize::from(oauth.is_some())));
     for _ in 0..rounds {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anyhow::Result;
 
 use super::super::figures::{Chart, Curve, Form, Measured, Variant};
+use super::super::results::grouped;
 use super::super::sql::{REQUESTS, SESSIONS, Table};
 use super::super::stage::{Index, Stage, Template};
 use super::super::stats::float;
@@ -16,6 +17,8 @@ use crate::seed::{Depths, Shape};
 pub const DEPTHS: [(Name, u32); 4] =
     [(Name::Chains1, 1), (Name::Chains10, 10), (Name::Chains1000, 1000), (Name::Chains8640, 8640)];
 
+/// Fewer batches make no curve.
+const MIN_BATCHES: usize = 8;
 /// How far the four may lie apart.
 const DEPTH: &str = "depth";
 
@@ -37,7 +40,7 @@ impl Subject {
             template,
             full_speed: Variant::timed("worker, no pause", rows),
             defaults: Variant::timed("worker, defaults", rows),
-            delete: Variant::timed("one unbounded DELETE", rows),
+            delete: Variant::timed("one unbounded DELETE", rows).compared(),
             last: None,
         }
     }
@@ -73,32 +76,35 @@ impl Subject {
         measured.input("due", self.template.deletable());
         measured.input("rounds", self.full_speed.samples.len());
         measured.found(name, self.full_speed.median() / self.delete.median());
-        measured.charts.extend(self.last.map(|run| batch_chart(&run)));
+        measured.charts.extend(self.last.and_then(|run| batch_chart(&run)));
         let variants = [self.full_speed, self.defaults, self.delete];
         measured.variants.extend(variants.into_iter().filter(|variant| !variant.samples.is_empty()));
         measured
     }
 }
 
-/// What every batch of a run took.
-pub fn batch_chart(run: &Run) -> Chart {
-    let points = |run: &Run| {
-        let times = run.timeline.batch_times();
-        times.iter().enumerate().map(|(batch, time)| (float(batch as u64 + 2), time * 1e3)).collect()
-    };
-    Chart {
+/// What every batch of a run took; `None` below so many that there is nothing to see.
+pub fn batch_chart(run: &Run) -> Option<Chart> {
+    let times = run.timeline.batch_times();
+    // The first batch is not in it.
+    let points = (2_u64..).zip(&times).map(|(batch, time)| (float(batch), time * 1e3)).collect();
+    (times.len() >= MIN_BATCHES).then(|| Chart {
         title: "Time per batch over a run".to_owned(),
         form: Form::Lines,
         x: "batch".to_owned(),
         y: "ms".to_owned(),
-        curves: vec![Curve { label: "worker, no pause".to_owned(), points: points(run) }],
-    }
+        curves: vec![Curve { label: "worker, no pause".to_owned(), points }],
+    })
 }
 
 /// Half of the confirmation requests due.
 pub async fn sicr(stage: &mut Stage) -> Result<Measured> {
     let template = requests(stage).await?;
-    let what = format!("{} confirmation requests due of {}", stage.rows, template.seeded.sicr.rows);
+    let what = format!(
+        "{} confirmation requests due of {}",
+        grouped(stage.rows.into()),
+        grouped(template.seeded.sicr.rows)
+    );
     let mut subject = Subject::new(REQUESTS, template);
     let rounds = stage.rounds(stage.rows.into());
     stage.progress.expect(rounds * if stage.quick { 2 } else { 3 });
@@ -131,7 +137,11 @@ pub async fn chains(stage: &mut Stage, names: &[Name]) -> Result<Vec<Measured>> 
     let mut measured: Vec<Measured> = subjects
         .into_iter()
         .map(|(name, depth, subject)| {
-            let what = format!("{} sessions due, in chains of {depth}", subject.template.deletable());
+            let what = format!(
+                "{} sessions due, in chains of {}",
+                grouped(subject.template.deletable()),
+                grouped(depth.into())
+            );
             subject.measured(&name.text(), what)
         })
         .collect();
