@@ -18,6 +18,8 @@ pub struct Pair {
 const WIDTH: usize = 860;
 /// Colours that differ in lightness as well, and stand out on white as on black: ours first, comparisons after it.
 const COLOURS: [&str; 4] = ["#2f7ed8", "#e08a1e", "#5aa469", "#b0507a"];
+/// Around a name, in spaces that do not break.
+const PADDING: &str = "\u{a0}\u{a0}\u{a0}";
 /// More bars than this are told by the table alone.
 const MAX_BARS: usize = 8;
 
@@ -49,7 +51,7 @@ pub fn bars(measured: &Measured) -> Result<Option<Pair>> {
     let (names, values): (Vec<String>, Vec<f64>) = variants
         .iter()
         .rev()
-        .map(|variant| (format!("\u{a0}\u{a0}{}\u{a0}\u{a0}", variant.label), rounded(value(variant))))
+        .map(|variant| (format!("{PADDING}{}{PADDING}", variant.label), rounded(value(variant))))
         .unzip();
     let colours: Vec<&str> =
         variants.iter().rev().map(|variant| COLOURS[usize::from(variant.comparison)]).collect();
@@ -99,6 +101,7 @@ pub fn overview(scenarios: &[&Measured]) -> Result<Option<Pair>> {
         "height": 340,
         "y_axis_configs": [{ "axis_formatter": "{t}", "axis_font_size": 12, "axis_min": 0 }],
         "x_axis_data": names,
+        "series_colors": [COLOURS[0], COLOURS[2], COLOURS[1]],
         "series_list": series,
     });
     Some(pair(&document, Kind::Bars)).transpose()
@@ -175,12 +178,15 @@ fn svg(document: &Value, kind: Kind, theme: &str) -> Result<String> {
         ("x_axis_font_size", json!(12)),
         ("legend_font_size", json!(12)),
         ("legend_align", json!("right")),
+        ("legend_category", json!("rect")),
         ("series_label_font_size", json!(12)),
         ("series_colors", json!(COLOURS)),
         ("tooltip_show", json!(false)),
         ("font_family", json!("Roboto")),
     ] {
-        document[key] = value;
+        if document[key].is_null() {
+            document[key] = value;
+        }
     }
     let text = document.to_string();
     let svg = match kind {
