@@ -16,10 +16,9 @@ pub struct Pair {
 }
 
 const WIDTH: usize = 860;
-/// Colours that differ in lightness as well, and stand out on white as on black: ours first, comparisons after it.
+/// Colours that differ in lightness as well, and stand out on white as on black: the worker, the worker in another way,
+/// the comparison, another one.
 const COLOURS: [&str; 4] = ["#2f7ed8", "#e08a1e", "#5aa469", "#b0507a"];
-/// Around a name, in spaces that do not break.
-const PADDING: &str = "\u{a0}\u{a0}\u{a0}";
 /// More bars than this are told by the table alone.
 const MAX_BARS: usize = 8;
 
@@ -46,15 +45,12 @@ pub fn bars(measured: &Measured) -> Result<Option<Pair>> {
         Some((Unit::Mebibytes, _)) => ("MiB", Variant::median),
         Some((Unit::Ratio, _)) => ("Ratio, median", Variant::median),
     };
-    // The first category is drawn at the bottom. Room on both sides, as a reader's font may be wider than the one the
+    // The first category is drawn at the bottom. Room after a name, as a reader's font may be wider than the one the
     // library measures in.
-    let (names, values): (Vec<String>, Vec<f64>) = variants
-        .iter()
-        .rev()
-        .map(|variant| (format!("{PADDING}{}{PADDING}", variant.label), rounded(value(variant))))
-        .unzip();
+    let (names, values): (Vec<String>, Vec<f64>) =
+        variants.iter().rev().map(|variant| (padded(&variant.label), rounded(value(variant)))).unzip();
     let colours: Vec<&str> =
-        variants.iter().rev().map(|variant| COLOURS[usize::from(variant.comparison)]).collect();
+        variants.iter().rev().map(|variant| COLOURS[if variant.comparison { 2 } else { 0 }]).collect();
     let thousands = values.iter().any(|value| *value >= 10_000.0);
     let document = json!({
         "title_text": title,
@@ -101,7 +97,6 @@ pub fn overview(scenarios: &[&Measured]) -> Result<Option<Pair>> {
         "height": 340,
         "y_axis_configs": [{ "axis_formatter": "{t}", "axis_font_size": 12, "axis_min": 0 }],
         "x_axis_data": names,
-        "series_colors": [COLOURS[0], COLOURS[2], COLOURS[1]],
         "series_list": series,
     });
     Some(pair(&document, Kind::Bars)).transpose()
@@ -204,6 +199,11 @@ fn svg(document: &Value, kind: Kind, theme: &str) -> Result<String> {
         }),
     };
     svg.with_context(|| format!("drawing {}", document["title_text"]))
+}
+
+/// A name with room after it, in spaces that do not break.
+fn padded(name: &str) -> String {
+    format!("{name}{}", "\u{a0}".repeat(2 + name.chars().count() / 4))
 }
 
 /// Three digits after the point for small values, none for large ones: a label has no room for more.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use sqlx::{Connection, PgConnection, query};
+use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
@@ -48,16 +49,21 @@ pub async fn sign_in(url: &str, pace: Pace, warm_up: Duration, duration: Duratio
     let next = Arc::new(AtomicU32::new(0));
     // Threads are not cancelled with the future that waits for them.
     let over = Over(Arc::new(AtomicBool::new(false)));
-    // Connected before the clock starts.
-    let begin = Instant::now() + Duration::from_secs(1);
-    let mut clients = Vec::new();
+    let (connected, mut connections) = mpsc::channel(1);
+    let (mut clients, mut gates) = (Vec::new(), Vec::new());
     for _ in 0..CLIENTS {
         let (url, next, over) = (url.to_owned(), Arc::clone(&next), Arc::clone(&over.0));
+        let (gate, opened) = std::sync::mpsc::channel();
+        gates.push(gate);
+        let connected = connected.clone();
         // A thread of its own with a runtime of its own: the timer of a shared one is a millisecond off.
         clients.push(spawn_blocking(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let mut client = runtime.block_on(Client::connect(&url))?;
-            let mut seen = Seen::default();
+            let client = runtime.block_on(Client::connect(&url));
+            let _ = connected.blocking_send(());
+            let (mut client, mut seen) = (client?, Seen::default());
+            // Nobody opens when nobody waits any more.
+            let Ok(begin) = opened.recv() else { return Ok(seen) };
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 let intended = match pace {
@@ -80,6 +86,16 @@ pub async fn sign_in(url: &str, pace: Pace, warm_up: Duration, duration: Duratio
                 }
             }
         }));
+    }
+    drop(connected);
+    for _ in &gates {
+        let _ = connections.recv().await;
+    }
+    // The clock starts when all are there, however long that took.
+    let begin = Instant::now();
+    for gate in gates {
+        // A client that could not connect has gone, and says so below.
+        let _ = gate.send(begin);
     }
     let mut all = Seen::default();
     for client in clients {
