@@ -6,6 +6,7 @@ mod check;
 mod concurrency;
 mod connections;
 mod deadlock;
+mod deploy;
 mod dispositions;
 mod faults;
 mod held;
