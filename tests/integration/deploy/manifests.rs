@@ -32,13 +32,9 @@ fn pod(file: &str) -> Yaml {
 fn variables(pod: &Yaml) -> BTreeMap<String, String> {
     let pairs = items(&pod["containers"][0]["env"]).iter().map(|variable| {
         let name = variable["name"].as_str().unwrap();
-        let value = match variable["value"].as_str() {
-            Some(value) => value,
-            None => {
-                assert_eq!(variable["valueFrom"]["secretKeyRef"]["key"].as_str(), Some(name));
-                DATABASE_URL
-            }
-        };
+        let from_secret = variable["valueFrom"]["secretKeyRef"]["key"].as_str();
+        let value =
+            variable["value"].as_str().or((from_secret == Some(name)).then_some(DATABASE_URL)).unwrap();
         (name.to_owned(), value.to_owned())
     });
     pairs.collect()

@@ -79,6 +79,7 @@ pub fn run() -> Result<()> {
     let mut findings = crates_without_the_lints(&files);
     findings.extend(unreferenced_snapshots(&files));
     findings.extend(pages::dead_links(&files));
+    findings.extend(pages::dead_anchors(&files));
     findings.extend(pages::missing_tests(&files));
     findings.extend(pending.lines().map(|path| format!("{path}: a snapshot that nobody has accepted")));
     for (package, never) in BOUNDARIES {

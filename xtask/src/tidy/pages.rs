@@ -22,6 +22,50 @@ pub fn dead_links(files: &[TextFile]) -> Vec<String> {
     found
 }
 
+/// Links to a heading that its page does not have: from pages, and from the alerts to the runbook.
+pub fn dead_anchors(files: &[TextFile]) -> Vec<String> {
+    let mut found = Vec::new();
+    for file in files {
+        // A page's links start where it is, an alert's at the root.
+        let folder = Path::new(&file.path).parent().unwrap_or(Path::new(""));
+        let links: Vec<(PathBuf, &str)> = if file.is_a("md") {
+            let links =
+                file.text.split("](").skip(1).filter_map(|rest| rest.split(')').next()?.split_once('#'));
+            let links = links.filter(|(target, _)| !target.contains("://"));
+            let here = Path::new(&file.path);
+            let path =
+                |target: &str| if target.is_empty() { here.into() } else { plain(&folder.join(target)) };
+            links.map(|(target, anchor)| (path(target), anchor)).collect()
+        } else if file.is_a("yml") {
+            let links = file.text.lines().filter_map(|line| line.trim().strip_prefix("runbook_url: "));
+            links.map(|link| link.split_once('#').unwrap_or((link, ""))).map(|(t, a)| (t.into(), a)).collect()
+        } else {
+            continue;
+        };
+        let dead = links.into_iter().filter(|(page, anchor)| {
+            let page = files.iter().find(|file| Path::new(&file.path) == page);
+            !page.is_some_and(|page| anchors(&page.text).any(|heading| heading == *anchor))
+        });
+        found.extend(dead.map(|(page, anchor)| {
+            format!("{}: links to {}#{anchor}, which is no heading", file.path, page.display())
+        }));
+    }
+    found
+}
+
+/// What the headings of a page are linked by: lower case, blanks as hyphens, without punctuation.
+fn anchors(page: &str) -> impl Iterator<Item = String> {
+    let mut is_code = false;
+    let headings = page.lines().filter_map(move |line| {
+        is_code ^= line.trim_start().starts_with("```");
+        line.starts_with('#').then(|| line.trim_start_matches('#').trim()).filter(|_| !is_code)
+    });
+    headings.map(|heading| {
+        let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect::<String>().to_lowercase()
+    })
+}
+
 /// Tests that a page names and that do not exist, at least not in the module it names.
 pub fn missing_tests(files: &[TextFile]) -> Vec<String> {
     let exists = |code: &str| {
@@ -86,6 +130,28 @@ mod tests {
         let found = dead_links(&files);
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].contains("docs/gone.md") && found[1].contains("../docs/b.md"), "{found:?}");
+    }
+
+    #[test]
+    fn a_link_to_no_heading_is_found_in_pages_and_alerts() {
+        let files = [
+            file(
+                "README.md",
+                "[a](docs/a.md#first-run-on-years) [gone](docs/a.md#second) [web](https://example.org/#x)",
+            ),
+            file(
+                "docs/a.md",
+                "# First run, on `years`\n```sh\n# second\n```\n[up](../README.md#none) [here](#first-run-on-years)",
+            ),
+            file(
+                "deploy/rules.yml",
+                "  runbook_url: docs/a.md#first-run-on-years\n  runbook_url: docs/a.md\n",
+            ),
+        ];
+        let found = dead_anchors(&files);
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert!(found[0].starts_with("README.md: links to docs/a.md#second"), "{found:?}");
+        assert!(found[1].contains("README.md#none") && found[2].contains("deploy/rules.yml"), "{found:?}");
     }
 
     #[test]
