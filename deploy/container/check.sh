@@ -126,13 +126,21 @@ refill() {
   sql "INSERT INTO identity.sign_in_confirmation_requests (id, phone_number, code_hash, status, user_agent, created_at, expires_at)
     SELECT gen_random_uuid(), '+15550000000', '\\x00', 'Expired', 'slow', now() - interval '40 days', now() FROM generate_series(1, 500 - $(due))"
 }
-refill; probe; await "a batch is under way" deleting
+refill
+probe
+await "a batch is under way" deleting
 signalled "SIGTERM in mid-batch, within the grace period" 25 0 TERM
-refill; probe --env SESSION_RETENTION_SHUTDOWN_GRACE=1s; await "a batch is under way" deleting
+refill
+probe --env SESSION_RETENTION_SHUTDOWN_GRACE=1s
+await "a batch is under way" deleting
 signalled "SIGTERM in mid-batch, grace of a second" 6 500 TERM
-refill; probe; await "a batch is under way" deleting
+refill
+probe
+await "a batch is under way" deleting
 signalled "SIGTERM twice in mid-batch" 5 500 TERM TERM
-refill; probe; await "a batch is under way" deleting
+refill
+probe
+await "a batch is under way" deleting
 docker pause "$database" >/dev/null
 began=$(date +%s%3N)
 docker kill --signal TERM $project-probe >/dev/null
@@ -142,7 +150,8 @@ tell "signal: SIGTERM with a database that stopped answering: exit code $code af
 [ "$code" = 0 ] || fail "exit code $code"
 docker rm $project-probe >/dev/null
 compose stop database >/dev/null 2>&1
-probe; await "it retries a database that is away" retrying
+probe
+await "it retries a database that is away" retrying
 began=$(date +%s%3N)
 docker kill --signal TERM $project-probe >/dev/null
 code=$(timeout 60 docker wait $project-probe) || fail "a database that is away holds it up"
