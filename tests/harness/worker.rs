@@ -1,5 +1,6 @@
 //! The worker's binary as a process, with settings that suit a test.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -15,13 +16,14 @@ const DEADLINE: Duration = Duration::from_mins(2);
 #[derive(Clone, Debug)]
 pub struct Worker {
     variables: Vec<(String, String)>,
+    one_core: bool,
 }
 
 impl Worker {
     /// A worker on this database that makes no pauses and waits shortly for locks.
     #[must_use]
     pub fn on(url: &str) -> Self {
-        Self { variables: Vec::new() }
+        Self { variables: Vec::new(), one_core: false }
             .set("DATABASE_URL", url)
             .set("SESSION_RETENTION_BATCH_PAUSE", "0s")
             .set("SESSION_RETENTION_LOCK_TIMEOUT", "100ms")
@@ -37,6 +39,13 @@ impl Worker {
         self
     }
 
+    /// Gives it one core alone, whatever the machine has.
+    #[must_use]
+    pub fn on_one_core(mut self) -> Self {
+        self.one_core = true;
+        self
+    }
+
     /// Starts it.
     ///
     /// # Errors
@@ -45,7 +54,13 @@ impl Worker {
     pub async fn spawn(&self, arguments: &[&str]) -> Result<Process> {
         let program = spawn_blocking(|| binary("retention-worker")).await??;
         let variables = self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        Process::spawn(&program, arguments.iter().copied(), variables)
+        if !self.one_core {
+            return Process::spawn(&program, arguments.iter().copied(), variables);
+        }
+        let core = first_core()?;
+        let program = program.to_str().context("a path that is no text")?;
+        let arguments = ["--cpu-list", &core, program].into_iter().chain(arguments.iter().copied());
+        Process::spawn(Path::new("taskset"), arguments, variables)
     }
 
     /// Starts it and waits for its end.
@@ -67,4 +82,12 @@ impl Worker {
         let report = serde_json::from_str(&finished.stdout).with_context(|| format!("{finished:?}"))?;
         Ok((finished, report))
     }
+}
+
+/// A core this process may run on.
+fn first_core() -> Result<String> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let cores = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let cores = cores.context("the kernel does not say which cores there are")?.trim();
+    Ok(cores.chars().take_while(char::is_ascii_digit).collect())
 }

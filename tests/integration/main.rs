@@ -25,3 +25,4 @@ mod soak;
 mod spec;
 mod store_contract;
 mod stores;
+mod traces;

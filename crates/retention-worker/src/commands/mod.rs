@@ -12,6 +12,7 @@ use std::io::IsTerminal;
 
 use crate::app::App;
 use crate::cli::{Cli, Command};
+use crate::observe::Traces;
 use crate::observe::logging::Logging;
 use crate::settings::Settings;
 
@@ -41,12 +42,20 @@ pub fn execute(cli: Cli, vars: impl IntoIterator<Item = (OsString, OsString)>) -
     if let Command::Config { output } = cli.command {
         return Ok(config::execute(&settings, output));
     }
+    // Only these make runs.
+    let traced = matches!(cli.command, Command::Serve | Command::Run { .. });
+    let (traces, untraced) = match settings.traces.as_ref().filter(|_| traced).map(Traces::start) {
+        // What is told is never worth more than the work.
+        Some(Err(error)) => (None, Some(chain(&error))),
+        Some(Ok(traces)) => (Some(traces), None),
+        None => (None, None),
+    };
     let terminal = std::io::stderr().is_terminal();
     Logging::from_values(Some(&settings.log_filter), settings.log_format.as_deref(), terminal)
-        .and_then(Logging::init)
+        .and_then(|logging| logging.init(traces.as_ref()))
         .map_err(|error| chain(&error))?;
-    if settings.otlp_endpoint.is_some() {
-        tracing::warn!("OTEL_EXPORTER_OTLP_ENDPOINT is set, but this version exports no traces");
+    if let Some(error) = untraced {
+        tracing::warn!(error, "traces are not exported");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -65,6 +74,9 @@ pub fn execute(cli: Cli, vars: impl IntoIterator<Item = (OsString, OsString)>) -
             Command::Config { output } => Ok(config::execute(&app.settings, output)),
         }
     });
+    if let Some(traces) = traces {
+        traces.finish();
+    }
     // A task that does not end (a peer that does not answer) must not hold up the exit.
     runtime.shutdown_timeout(std::time::Duration::from_millis(500));
     exit

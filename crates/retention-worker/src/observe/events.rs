@@ -83,8 +83,7 @@ impl Observer {
     ) {
         self.metrics.batch_ended(policy, deleted, took);
         let name = policy.name.as_str();
-        let span = run.phase(name).close_batch(lane);
-        span.record("deletedCount", deleted);
+        let span = run.phase(name).commit_batch(lane, deleted);
         if deleted == 0 {
             return;
         }
@@ -108,9 +107,10 @@ impl Observer {
         let exception = failure.sentence.as_str();
         self.metrics.failed(name, kind);
         if let Some(lane) = lane {
-            run.phase(name).close_batch(lane).record("exception", exception);
+            run.phase(name).fail_batch(lane, exception);
         }
         if ends_policy {
+            run.phase(name).mark_failed(exception);
             return tell_failure(run, name, exception);
         }
         let job = run.job_run_id().to_owned();
@@ -133,6 +133,7 @@ impl Observer {
             warn!(parent: phase.span(), jobRunId = job, phase = name, exception, "row set aside");
         }
         phase.set_aside = true;
+        phase.mark_failed(exception);
     }
 
     fn refused(&self, run: &mut InFlight, job_run_id: &str, reason: &RunRefused, took: Duration) {
@@ -149,6 +150,7 @@ impl Observer {
         self.metrics.failed(RUN_PHASE, kind);
         self.metrics.run_refused(took);
         tell_failure(run, RUN_PHASE, &reason.to_string());
+        run.conclude(&conclusion(Outcome::Failed, StopReason::Error), Some(&reason.to_string()));
         let backlog: Value = self.tables.iter().map(|table| (table.clone(), Value::Null)).collect();
         tell_completion(run, (0, 0), took, &backlog, Outcome::Failed, StopReason::Error);
     }
@@ -163,6 +165,9 @@ impl Observer {
             }
             tell_phase(run, policy);
         }
+        let failed: Vec<&str> = report.policies.iter().filter_map(|policy| policy.error.as_deref()).collect();
+        let exception = (report.outcome() == Outcome::Failed).then(|| failed.join("; "));
+        run.conclude(&conclusion(report.outcome(), report.stop_reason()), exception.as_deref());
         let deleted = (report.deleted(PolicyName::SICR), report.deleted(PolicyName::REFRESH));
         let backlog = backlog_by_table(report);
         tell_completion(run, deleted, report.duration, &backlog, report.outcome(), report.stop_reason());
@@ -249,6 +254,11 @@ fn tell_completion(
         stopReason = stop_reason.as_str(),
         "job completed"
     );
+}
+
+/// How a run ended, for its span.
+fn conclusion(outcome: Outcome, stop_reason: StopReason) -> [(&'static str, opentelemetry::Value); 2] {
+    [("outcome", outcome.as_str().into()), ("stopReason", stop_reason.as_str().into())]
 }
 
 /// The cutoffs of declared policies as an object; `None` when there are none.

@@ -3,8 +3,11 @@
 
 use std::collections::HashMap;
 
+use opentelemetry::Value;
+use opentelemetry::trace::Status;
 use tracing::field::Empty;
 use tracing::{Span, info_span};
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 /// The run in flight; empty between runs.
 #[derive(Debug)]
@@ -19,6 +22,8 @@ pub(super) struct InFlight {
 pub(super) struct Phase {
     span: Span,
     batches: HashMap<usize, Span>,
+    /// Rows deleted so far.
+    deleted: i64,
     /// Attempts that failed without ending the policy.
     pub(super) retried: u64,
     /// Whether a row was set aside.
@@ -38,6 +43,16 @@ impl InFlight {
         if self.job_run_id != job_run_id {
             let span = info_span!(parent: None, "SessionRetentionJob", jobRunId = job_run_id);
             *self = Self { job_run_id: job_run_id.to_owned(), span, phases: HashMap::new() };
+        }
+    }
+
+    /// What the run came to, as far as its span is concerned; `exception` if it failed.
+    pub(super) fn conclude(&self, attributes: &[(&'static str, Value)], exception: Option<&str>) {
+        for (name, value) in attributes {
+            self.span.set_attribute(*name, value.clone());
+        }
+        if let Some(exception) = exception {
+            mark_failed(&self.span, exception);
         }
     }
 
@@ -63,11 +78,17 @@ impl InFlight {
     }
 }
 
+/// Gives an exported span the status of an error. The sentence holds no values of rows.
+fn mark_failed(span: &Span, exception: &str) {
+    span.set_status(Status::error(exception.to_owned()));
+}
+
 impl Phase {
     fn untold() -> Self {
         Self {
             span: Span::none(),
             batches: HashMap::new(),
+            deleted: 0,
             retried: 0,
             set_aside: false,
             failure_told: false,
@@ -81,6 +102,7 @@ impl Phase {
 
     /// Opens the span of the batch on a lane.
     pub(super) fn open_batch(&mut self, policy: &str, lane: usize, max_rows: usize) {
+        let max_rows = i64::try_from(max_rows).unwrap_or(i64::MAX);
         let span = info_span!(
             parent: &self.span, "batch", phase = policy, batchSize = max_rows, deletedCount = Empty, exception = Empty
         );
@@ -92,9 +114,33 @@ impl Phase {
         self.batches.remove(&lane).unwrap_or_else(Span::none)
     }
 
+    /// Takes the span of a batch that was committed.
+    pub(super) fn commit_batch(&mut self, lane: usize, deleted: u64) -> Span {
+        // Spans know no unsigned numbers; tables have no more rows than this.
+        let deleted = i64::try_from(deleted).unwrap_or(i64::MAX);
+        self.deleted = self.deleted.saturating_add(deleted);
+        let span = self.close_batch(lane);
+        span.record("deletedCount", deleted);
+        span
+    }
+
+    /// Takes the span of a batch that failed.
+    pub(super) fn fail_batch(&mut self, lane: usize, exception: &str) {
+        let span = self.close_batch(lane);
+        span.record("exception", exception);
+        mark_failed(&span, exception);
+    }
+
+    /// The policy has failed, as far as its span is concerned.
+    pub(super) fn mark_failed(&self, exception: &str) {
+        mark_failed(&self.span, exception);
+    }
+
     /// Closes the policy's span and what is left of its batches' spans.
     pub(super) fn close(&mut self) {
         self.batches.clear();
+        // Not as a field of the span: it would be part of the lines written around here.
+        self.span.set_attribute("deletedCount", self.deleted);
         self.span = Span::none();
     }
 }

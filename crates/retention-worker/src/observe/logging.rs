@@ -13,6 +13,7 @@ use tracing_subscriber::{Layer as _, Registry};
 
 pub use super::lines::LineFormat;
 use super::lines::Lines;
+use super::traces::Traces;
 
 /// What holds unless `RUST_LOG` says otherwise for the same target. The libraries below us log statements; and
 /// what a server sends as a notice may quote rows (a trigger's `RAISE WARNING`), so it is never shown unasked.
@@ -81,12 +82,17 @@ impl Logging {
         self.subscriber_at(writer, SystemTime)
     }
 
-    /// Logs to stderr from now on, in the whole process.
+    /// Logs to stderr from now on, in the whole process, and hands spans to `traces`.
     ///
     /// # Errors
     /// [`LoggingError::Twice`] when the process logs already.
-    pub fn init(self) -> Result<(), LoggingError> {
-        self.subscriber(io::stderr).try_init().map_err(LoggingError::Twice)
+    pub fn init(self, traces: Option<&Traces>) -> Result<(), LoggingError> {
+        let lines = self.subscriber(io::stderr);
+        let result = match traces {
+            Some(traces) => lines.with(traces.layer()).try_init(),
+            None => lines.try_init(),
+        };
+        result.map_err(LoggingError::Twice)
     }
 
     pub(super) fn subscriber_at<W, T>(

@@ -16,8 +16,10 @@ pub mod metric_table;
 pub mod metrics;
 mod register;
 mod textfile;
+pub mod traces;
 
 pub use events::Observer;
 pub use health::{Health, Readiness};
 pub use metrics::Metrics;
 pub use textfile::TextfileError;
+pub use traces::Traces;

@@ -45,7 +45,8 @@ names that end in `_SERVICE_HOST` or `_PORT`, or hold `_SERVICE_PORT` or `_PORT_
 anything.
 
 The driver reads the standard variables of PostgreSQL's own clients (`PGHOST`, `PGPASSWORD`, `PGSSLROOTCERT` and so on) for
-what `DATABASE_URL` leaves open.
+what `DATABASE_URL` leaves open. The exporter of traces reads a few more `OTEL_` variables, such as headers and sampling:
+[logging.md](logging.md) lists them.
 ";
 
 const EXAMPLE_START: &str = "\

@@ -11,8 +11,10 @@ mod secret;
 pub mod table;
 #[cfg(test)]
 mod tests;
+mod traces;
 mod valid;
 
 pub use fault::{Fault, Faults};
 pub use secret::DatabaseUrl;
+pub use traces::{TraceProtocol, TraceSettings};
 pub use valid::{Resolved, Settings};

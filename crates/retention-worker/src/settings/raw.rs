@@ -33,7 +33,13 @@ pub(super) struct RawSettings {
 pub(super) struct RawShared {
     pub database_url: Option<String>,
     pub otel_exporter_otlp_endpoint: Option<String>,
+    pub otel_exporter_otlp_traces_endpoint: Option<String>,
+    pub otel_exporter_otlp_protocol: Option<String>,
+    pub otel_exporter_otlp_traces_protocol: Option<String>,
+    pub otel_traces_exporter: Option<String>,
+    pub otel_sdk_disabled: Option<String>,
     pub otel_service_name: Option<String>,
+    pub otel_resource_attributes: Option<String>,
     pub rust_log: Option<String>,
     pub log_format: Option<String>,
 }

@@ -89,7 +89,7 @@ const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
 
 /// Every setting, in the order in which they are documented and shown.
-pub static TABLE: [&Setting; 19] = [
+pub static TABLE: [&Setting; 25] = [
     &DATABASE_URL,
     &SICR_RETENTION,
     &REFRESH_TERMINAL_RETENTION,
@@ -106,7 +106,13 @@ pub static TABLE: [&Setting; 19] = [
     &POLICY_FILE,
     &AUDIT_TABLE,
     &OTEL_EXPORTER_OTLP_ENDPOINT,
+    &OTEL_EXPORTER_OTLP_TRACES_ENDPOINT,
+    &OTEL_EXPORTER_OTLP_PROTOCOL,
+    &OTEL_EXPORTER_OTLP_TRACES_PROTOCOL,
+    &OTEL_TRACES_EXPORTER,
+    &OTEL_SDK_DISABLED,
     &OTEL_SERVICE_NAME,
+    &OTEL_RESOURCE_ATTRIBUTES,
     &RUST_LOG,
     &LOG_FORMAT,
 ];
@@ -237,16 +243,59 @@ pub(super) static AUDIT_TABLE: Setting = setting(
 pub(super) static OTEL_EXPORTER_OTLP_ENDPOINT: Setting = setting(
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "URL",
-    Unset::Means { what: "none: no traces are exported", example: "http://localhost:4317" },
+    Unset::Means { what: "none: no traces are exported", example: "http://localhost:4318" },
     Range::Text("http://HOST:PORT or https://HOST:PORT, without credentials"),
-    "Where traces are exported to; the other standard `OTEL_` variables hold as well, and an empty one counts as not set",
+    "Where traces are exported to; with `http/protobuf` to `/v1/traces` below it",
+);
+pub(super) static OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: Setting = setting(
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "URL",
+    Unset::Means { what: "as OTEL_EXPORTER_OTLP_ENDPOINT says", example: "http://localhost:4318/v1/traces" },
+    Range::Text("http://HOST:PORT/PATH or https://HOST:PORT/PATH, without credentials"),
+    "The same for traces alone, and taken as it is: no path is added",
+);
+const PROTOCOLS: Range = Range::Text("http/protobuf or grpc");
+pub(super) static OTEL_EXPORTER_OTLP_PROTOCOL: Setting = setting(
+    "OTEL_EXPORTER_OTLP_PROTOCOL",
+    "protocol",
+    Unset::Value("http/protobuf"),
+    PROTOCOLS,
+    "How traces are exported; a collector usually listens on port 4318 for `http/protobuf` and on 4317 for `grpc`",
+);
+pub(super) static OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: Setting = setting(
+    "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+    "protocol",
+    Unset::Means { what: "as OTEL_EXPORTER_OTLP_PROTOCOL says", example: "grpc" },
+    PROTOCOLS,
+    "The same for traces alone",
+);
+pub(super) static OTEL_TRACES_EXPORTER: Setting = setting(
+    "OTEL_TRACES_EXPORTER",
+    "exporter",
+    Unset::Value("otlp"),
+    Range::Text("otlp or none"),
+    "With `none` no traces are exported, whatever the endpoint",
+);
+pub(super) static OTEL_SDK_DISABLED: Setting = setting(
+    "OTEL_SDK_DISABLED",
+    "truth value",
+    Unset::Value("false"),
+    Range::Text("true or false"),
+    "With `true` no traces are exported, whatever the endpoint",
 );
 pub(super) static OTEL_SERVICE_NAME: Setting = setting(
     "OTEL_SERVICE_NAME",
     "name",
     Unset::Value("retention-worker"),
     Range::Text("any text"),
-    "The service's name in traces",
+    "The service's name in traces; unless it is set, a `service.name` of OTEL_RESOURCE_ATTRIBUTES counts",
+);
+pub(super) static OTEL_RESOURCE_ATTRIBUTES: Setting = setting(
+    "OTEL_RESOURCE_ATTRIBUTES",
+    "attributes",
+    Unset::Means { what: "none", example: "deployment.environment.name=production" },
+    Range::Text("KEY=VALUE pairs, separated by commas, odd characters as %XX"),
+    "What else traces say about this process; `service.version` and `service.instance.id` have values unless given here",
 );
 pub(super) static RUST_LOG: Setting = setting(
     "RUST_LOG",

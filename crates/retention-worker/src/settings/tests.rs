@@ -11,7 +11,7 @@ use retention_domain::period::format_duration;
 use rstest::rstest;
 
 use super::table::{Range, TABLE, Unset};
-use super::{Faults, Settings};
+use super::{Faults, Settings, TraceProtocol};
 
 const URL: &str = "postgres://somerole:hunter2@db.example:6543/prod?sslmode=require";
 
@@ -53,7 +53,7 @@ fn the_defaults_are_those_of_the_contract() {
     assert_eq!(settings.limits.window_closes_in, None);
     assert_eq!(settings.http_addr, "0.0.0.0:9464".parse().unwrap());
     assert_eq!(settings.shutdown_grace, Duration::from_secs(25));
-    assert_eq!(settings.otlp_endpoint, None);
+    assert_eq!(settings.traces, None);
     assert_eq!(settings.log_filter, "info");
     assert_eq!(settings.log_format, None);
 }
@@ -74,7 +74,13 @@ fn every_setting_reaches_its_own_field() {
         ("SESSION_RETENTION_HTTP_ADDR", "[::1]:9"),
         ("SESSION_RETENTION_SHUTDOWN_GRACE", "10s"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317"),
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://collector:4317/there"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
+        ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc"),
+        ("OTEL_TRACES_EXPORTER", "otlp"),
+        ("OTEL_SDK_DISABLED", "false"),
         ("OTEL_SERVICE_NAME", "my worker"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "service.instance.id=one"),
         ("RUST_LOG", "warn,retention_worker=debug"),
         ("LOG_FORMAT", "text"),
     ])
@@ -91,8 +97,12 @@ fn every_setting_reaches_its_own_field() {
     assert_eq!(settings.limits.concurrency, 3);
     assert_eq!(settings.http_addr, "[::1]:9".parse().unwrap());
     assert_eq!(settings.shutdown_grace, Duration::from_secs(10));
-    assert_eq!(settings.otlp_endpoint.as_deref(), Some("http://collector:4317"));
-    assert_eq!(settings.service_name, "my worker");
+    let traces = settings.traces.unwrap();
+    assert_eq!(traces.endpoint, "https://collector:4317/there");
+    assert_eq!(traces.protocol, TraceProtocol::Grpc);
+    let attributes: Vec<_> = traces.attributes.iter().map(|(name, value)| (&**name, &**value)).collect();
+    assert_eq!(attributes.first(), Some(&("service.name", "my worker")));
+    assert_eq!(attributes[1], ("service.instance.id", "one"));
     assert_eq!(settings.log_filter, "warn,retention_worker=debug");
     assert_eq!(settings.log_format.as_deref(), Some("text"));
     assert_eq!(settings.database_url.expose(), URL);
@@ -208,6 +218,12 @@ fn bounds_are_inclusive_and_nothing_lies_beyond() {
 #[case("SESSION_RETENTION_AUDIT_TABLE", "retention.ledger")]
 #[case("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317")]
 #[case("OTEL_EXPORTER_OTLP_ENDPOINT", "ftp://collector")]
+#[case("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "/v1/traces")]
+#[case("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")]
+#[case("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "thrift")]
+#[case("OTEL_TRACES_EXPORTER", "console")]
+#[case("OTEL_SDK_DISABLED", "1")]
+#[case("OTEL_RESOURCE_ATTRIBUTES", "no pairs")]
 #[case("RUST_LOG", "retention_worker=loud")]
 #[case("LOG_FORMAT", "xml")]
 #[case("LOG_FORMAT", "JSON")]
@@ -228,7 +244,10 @@ fn settings_of_later_versions_are_not_ignored(#[case] variable: &str, #[case] sa
 
 #[rstest]
 #[case("OTEL_EXPORTER_OTLP_ENDPOINT", None)]
+#[case("OTEL_EXPORTER_OTLP_PROTOCOL", Some("http/protobuf"))]
+#[case("OTEL_SDK_DISABLED", Some("false"))]
 #[case("OTEL_SERVICE_NAME", Some("retention-worker"))]
+#[case("OTEL_RESOURCE_ATTRIBUTES", None)]
 #[case("RUST_LOG", Some("info"))]
 fn where_the_habit_is_so_empty_is_not_set(#[case] variable: &str, #[case] value: Option<&str>) {
     assert_eq!(resolved(&load([(variable, "")]).unwrap(), variable), (value.map(str::to_owned), "default"));

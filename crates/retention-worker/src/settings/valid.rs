@@ -14,6 +14,7 @@ use super::parse;
 use super::raw;
 use super::secret::DatabaseUrl;
 use super::table::{self, Setting, Unset};
+use super::traces::{self, TraceSettings};
 
 /// Every setting, valid.
 #[derive(Clone, Debug)]
@@ -33,9 +34,7 @@ pub struct Settings {
     /// Time after the first signal before the batch in flight is cancelled.
     pub shutdown_grace: Duration,
     /// Where traces go; nowhere without it.
-    pub otlp_endpoint: Option<String>,
-    /// The service's name in traces.
-    pub service_name: String,
+    pub traces: Option<TraceSettings>,
     /// Which log lines are written; a filter that logging understands.
     pub log_filter: String,
     /// How log lines are written, a format that logging knows; without it the terminal decides.
@@ -67,7 +66,8 @@ impl Settings {
         let (own, shared) = raw::read(vars, &mut reader.faults);
         let interval_text = own.interval.clone();
 
-        let database_url = reader.read(&table::DATABASE_URL, shared.database_url, parse::database_url);
+        let database_url =
+            reader.read(&table::DATABASE_URL, shared.database_url.clone(), parse::database_url);
         let sicr_retention = reader.read(&table::SICR_RETENTION, own.sicr_retention, parse::retention);
         let refresh_retention =
             reader.read(&table::REFRESH_TERMINAL_RETENTION, own.refresh_terminal_retention, parse::retention);
@@ -84,19 +84,11 @@ impl Settings {
         let shutdown_grace = reader.read(&table::SHUTDOWN_GRACE, own.shutdown_grace, parse::duration);
         reader.read(&table::POLICY_FILE, own.policy_file, parse::unsupported);
         reader.read(&table::AUDIT_TABLE, own.audit_table, parse::unsupported);
-        // Empty is not set: the habit of those who define these variables.
-        let given = |text: Option<String>| text.filter(|text| !text.is_empty());
-        let otlp_endpoint = reader.read(
-            &table::OTEL_EXPORTER_OTLP_ENDPOINT,
-            given(shared.otel_exporter_otlp_endpoint),
-            parse::http_url,
-        );
-        let service_name =
-            reader.read(&table::OTEL_SERVICE_NAME, given(shared.otel_service_name), |_, text| {
-                Ok(text.to_owned())
-            });
-        let log_filter = reader.read(&table::RUST_LOG, given(shared.rust_log), parse::log_filter);
-        let log_format = reader.read(&table::LOG_FORMAT, shared.log_format, parse::log_format);
+        let rust_log = given(shared.rust_log.as_deref());
+        let log_format_text = shared.log_format.clone();
+        let traces = traces::read(&mut reader, &shared);
+        let log_filter = reader.read(&table::RUST_LOG, rust_log, parse::log_filter);
+        let log_format = reader.read(&table::LOG_FORMAT, log_format_text, parse::log_format);
 
         let schedule = window.zip(interval).and_then(|(window, interval)| {
             Schedule::new(window, interval)
@@ -125,8 +117,7 @@ impl Settings {
                 },
                 http_addr: http_addr?,
                 shutdown_grace: shutdown_grace?,
-                otlp_endpoint,
-                service_name: service_name?,
+                traces,
                 log_filter: log_filter?,
                 log_format,
                 resolved,
@@ -145,14 +136,14 @@ impl Settings {
 
 /// Reads one setting after the other and remembers what it saw.
 #[derive(Default)]
-struct Reader {
+pub(super) struct Reader {
     faults: Faults,
     resolved: Vec<Resolved>,
 }
 
 impl Reader {
     /// The value of `setting`; `None` if it has none or is faulty.
-    fn read<T>(
+    pub(super) fn read<T>(
         &mut self,
         setting: &'static Setting,
         given: Option<String>,
@@ -182,6 +173,11 @@ impl Reader {
         self.resolved.push(Resolved { variable: setting.variable, value: shown, unit: setting.unit, source });
         value
     }
+}
+
+/// Empty is not set: the habit of those who define the variables that are everybody's.
+pub(super) fn given(text: Option<&str>) -> Option<String> {
+    text.filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
 /// Rules for every value.
