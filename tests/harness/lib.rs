@@ -4,6 +4,7 @@
 //! processes. Leaves nothing behind, however the process ends. Knows nothing of what is tested.
 
 mod binary;
+mod browser;
 mod cluster;
 mod container;
 mod database;
@@ -30,6 +31,7 @@ mod worker;
 mod download;
 
 pub use binary::{binary, release_binary};
+pub use browser::{Browser, Look};
 pub use database::TestDatabase;
 pub use environment::Environment;
 pub use http::get;

@@ -23,6 +23,7 @@ mod signals;
 mod slow;
 mod soak;
 mod spec;
+mod status_page;
 mod store_contract;
 mod stores;
 mod traces;

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::clock::SystemClock;
 use crate::commands::chain;
-use crate::observe::{Metrics, Observer};
+use crate::observe::{Metrics, Observer, Status};
 use crate::settings::Settings;
 use crate::shutdown::Shutdown;
 
@@ -29,11 +29,14 @@ pub struct App {
     pub store: PgRetentionStore,
     /// The numbers.
     pub metrics: Arc<Metrics>,
+    /// What the status page shows.
+    pub status: Arc<Status>,
     /// The process's clock.
     pub clock: SystemClock,
     /// Whether to stop.
     pub shutdown: Shutdown,
-    observer: Observer,
+    /// Is told what happens.
+    pub observer: Observer,
 }
 
 impl App {
@@ -47,10 +50,12 @@ impl App {
         let database = Database::new(settings.database_url.connect_options(), settings.limits.concurrency);
         let store = PgRetentionStore::new(database, settings.limits.lock_timeout);
         let metrics = Arc::new(Metrics::new(&policies, settings.schedule.interval()));
-        let observer = Observer::new(&policies, Arc::clone(&metrics));
         let shutdown = Shutdown::default();
         let clock = SystemClock::new(shutdown.token());
-        Self { settings, policies, store, metrics, clock, shutdown, observer }
+        let wall = clock.clone();
+        let status = Arc::new(Status::new(&policies, settings.schedule, move || wall.wall()));
+        let observer = Observer::new(&policies, Arc::clone(&metrics), Arc::clone(&status));
+        Self { settings, policies, store, metrics, status, clock, shutdown, observer }
     }
 
     /// One run, bounded by the window if it closes.

@@ -8,8 +8,6 @@ use retention_domain::calendar::Schedule;
 use retention_domain::ports::{Clock, StopSignal};
 use uuid::Uuid;
 
-use crate::observe::Metrics;
-
 /// A failed run is started again after this long (contract, section 3).
 const RETRY_AFTER: TimeDelta = TimeDelta::minutes(10);
 /// At most so often per slot.
@@ -38,16 +36,6 @@ pub trait SchedulerObserver: Sync {
     fn next_run_at(&self, at: DateTime<Utc>);
     /// So many slots were met during a run, or slept through.
     fn slots_skipped(&self, slots: u64);
-}
-
-impl SchedulerObserver for Metrics {
-    fn next_run_at(&self, at: DateTime<Utc>) {
-        Self::next_run_at(self, at);
-    }
-
-    fn slots_skipped(&self, slots: u64) {
-        Self::slots_skipped(self, slots);
-    }
 }
 
 /// Waits for slots and starts runs in them, until told to stop.

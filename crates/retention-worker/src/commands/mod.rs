@@ -42,20 +42,15 @@ pub fn execute(cli: Cli, vars: impl IntoIterator<Item = (OsString, OsString)>) -
     if let Command::Config { output } = cli.command {
         return Ok(config::execute(&settings, output));
     }
-    // Only these make runs.
-    let traced = matches!(cli.command, Command::Serve | Command::Run { .. });
-    let (traces, untraced) = match settings.traces.as_ref().filter(|_| traced).map(Traces::start) {
-        // What is told is never worth more than the work.
-        Some(Err(error)) => (None, Some(chain(&error))),
-        Some(Ok(traces)) => (Some(traces), None),
-        None => (None, None),
-    };
+    // What is told is never worth more than the work: without traces it goes on.
+    let makes_runs = matches!(cli.command, Command::Serve | Command::Run { .. });
+    let export = settings.traces.as_ref().filter(|_| makes_runs).map(Traces::start).transpose();
     let terminal = std::io::stderr().is_terminal();
     Logging::from_values(Some(&settings.log_filter), settings.log_format.as_deref(), terminal)
-        .and_then(|logging| logging.init(traces.as_ref()))
+        .and_then(|logging| logging.init(export.as_ref().ok().and_then(Option::as_ref)))
         .map_err(|error| chain(&error))?;
-    if let Some(error) = untraced {
-        tracing::warn!(error, "traces are not exported");
+    if let Err(error) = &export {
+        tracing::warn!(error = chain(error), "traces are not exported");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -74,7 +69,7 @@ pub fn execute(cli: Cli, vars: impl IntoIterator<Item = (OsString, OsString)>) -
             Command::Config { output } => Ok(config::execute(&app.settings, output)),
         }
     });
-    if let Some(traces) = traces {
+    if let Ok(Some(traces)) = export {
         traces.finish();
     }
     // A task that does not end (a peer that does not answer) must not hold up the exit.

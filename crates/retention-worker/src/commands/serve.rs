@@ -19,7 +19,11 @@ pub(super) async fn execute(app: App) -> Result<Exit, String> {
         .map_err(|error| format!("signals cannot be listened for: {error}"))?;
     let app = Arc::new(app);
     let health = Health::new();
-    let state = HttpState { metrics: Arc::clone(&app.metrics), health: Arc::clone(&health) };
+    let state = HttpState {
+        metrics: Arc::clone(&app.metrics),
+        health: Arc::clone(&health),
+        status: Arc::clone(&app.status),
+    };
     if let Ok(address) = listener.local_addr() {
         // With port 0 only the listener knows.
         tracing::info!(%address, "listening");
@@ -28,7 +32,7 @@ pub(super) async fn execute(app: App) -> Result<Exit, String> {
     let readiness = tokio::spawn(watch(Arc::clone(&app), Arc::clone(&health)));
 
     let heartbeat = health.heartbeat();
-    let scheduler = Scheduler::new(app.settings.schedule, &app.clock, &app.shutdown, &*app.metrics);
+    let scheduler = Scheduler::new(app.settings.schedule, &app.clock, &app.shutdown, &app.observer);
     scheduler.run(&*app).await;
     drop(heartbeat);
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use retention_domain::ports::{RunEvent, RunObserver};
 use retention_domain::{
     Failure, Outcome, PolicyName, PolicyReport, RetentionPolicy, RunRefused, RunReport, StopReason, Target,
@@ -15,7 +16,9 @@ use tracing::{Span, debug, error, info, warn};
 use super::in_flight::InFlight;
 use super::metric_table::RUN_PHASE;
 use super::metrics::Metrics;
+use super::status::Status;
 use crate::render::{millis, timestamp};
+use crate::scheduler::SchedulerObserver;
 
 /// Batches of a policy told at level info; what follows is told at debug. A first run over years of backlog has
 /// thousands, and the run's end sums them up.
@@ -32,16 +35,17 @@ const SKEW_WORTH_A_WARNING_MS: u64 = 60_000;
 #[derive(Debug)]
 pub struct Observer {
     metrics: Arc<Metrics>,
+    status: Arc<Status>,
     tables: Vec<String>,
     in_flight: Mutex<InFlight>,
 }
 
 impl Observer {
-    /// An observer of runs over these policies, which counts into `metrics`.
+    /// An observer of runs over these policies, which counts into `metrics` and keeps in `status` what people ask for.
     #[must_use]
-    pub fn new(policies: &[RetentionPolicy], metrics: Arc<Metrics>) -> Self {
+    pub fn new(policies: &[RetentionPolicy], metrics: Arc<Metrics>, status: Arc<Status>) -> Self {
         let tables = policies.iter().map(|policy| policy.table.to_string()).collect();
-        Self { metrics, tables, in_flight: Mutex::new(InFlight::none()) }
+        Self { metrics, status, tables, in_flight: Mutex::new(InFlight::none()) }
     }
 
     /// The span of a run that is about to start, for the caller to run it in: lines that others write during the
@@ -55,6 +59,7 @@ impl Observer {
     fn started(&self, run: &mut InFlight, job_run_id: &str, skew_ms: i64, targets: &[Target]) {
         run.begin(job_run_id);
         self.metrics.clock_compared(skew_ms);
+        self.status.run_started(job_run_id);
         let cutoff_of = |name: &str| {
             let target = targets.iter().find(|target| target.policy.name.as_str() == name)?;
             Some(timestamp(target.cutoff.instant()))
@@ -82,6 +87,7 @@ impl Observer {
         took: Duration,
     ) {
         self.metrics.batch_ended(policy, deleted, took);
+        self.status.rows_deleted(deleted);
         let name = policy.name.as_str();
         let span = run.phase(name).commit_batch(lane, deleted);
         if deleted == 0 {
@@ -149,6 +155,7 @@ impl Observer {
         };
         self.metrics.failed(RUN_PHASE, kind);
         self.metrics.run_refused(took);
+        self.status.run_refused(job_run_id, reason, took);
         tell_failure(run, RUN_PHASE, &reason.to_string());
         run.conclude(&conclusion(Outcome::Failed, StopReason::Error), Some(&reason.to_string()));
         let backlog: Value = self.tables.iter().map(|table| (table.clone(), Value::Null)).collect();
@@ -158,6 +165,7 @@ impl Observer {
     fn completed(&self, run: &mut InFlight, report: &RunReport) {
         run.begin(&report.job_run_id);
         self.metrics.run_ended(report);
+        self.status.run_ended(report);
         for policy in &report.policies {
             // A policy that only has rows set aside has failed as well, though no attempt was its last.
             if policy.stop_reason == StopReason::Error {
@@ -171,6 +179,17 @@ impl Observer {
         let deleted = (report.deleted(PolicyName::SICR), report.deleted(PolicyName::REFRESH));
         let backlog = backlog_by_table(report);
         tell_completion(run, deleted, report.duration, &backlog, report.outcome(), report.stop_reason());
+    }
+}
+
+impl SchedulerObserver for Observer {
+    fn next_run_at(&self, at: DateTime<Utc>) {
+        self.metrics.next_run_at(at);
+        self.status.next_run_at(at);
+    }
+
+    fn slots_skipped(&self, slots: u64) {
+        self.metrics.slots_skipped(slots);
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use retention_domain::calendar::Schedule;
 use retention_domain::guard::Condition;
 use retention_domain::{
     Backlog, Cutoff, PolicyName, PolicyReport, RetentionPeriod, RetentionPolicy, RunReport, StopReason,
@@ -14,6 +15,8 @@ use retention_domain::{
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
+
+use super::Status;
 
 /// 2026-11-30T02:00:00Z.
 pub(crate) const NIGHT: DateTime<Utc> = DateTime::from_timestamp(1_796_004_000, 0).unwrap();
@@ -33,6 +36,15 @@ pub(crate) fn policies() -> Vec<RetentionPolicy> {
         ..RetentionPolicy::sicr(days(7))
     };
     vec![RetentionPolicy::sicr(days(30)), RetentionPolicy::refresh(days(90)), outbox]
+}
+
+/// A status of a process that started at [`NIGHT`], every night's 02:00 to 05:00, with the clock standing there.
+pub(crate) fn status() -> Status {
+    Status::new(&policies(), schedule(), || NIGHT)
+}
+
+pub(crate) fn schedule() -> Schedule {
+    Schedule::new("02:00-05:00".parse().unwrap(), INTERVAL).unwrap()
 }
 
 /// A report on one policy: drained, nothing deleted, nothing left.

@@ -1,4 +1,5 @@
-//! The HTTP side of `serve`: `/metrics`, `/healthz`, `/readyz`. Reads what others reported; asks no database.
+//! The HTTP side of `serve`: `/`, `/status.json`, `/metrics`, `/healthz`, `/readyz`. Reads what others reported; asks
+//! no database, and nothing can be set off here.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,8 +8,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
-use axum::response::IntoResponse;
+use axum::http::{HeaderName, StatusCode, header};
+use axum::response::{Html, IntoResponse};
 use axum::routing::get;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -17,11 +18,14 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use super::health::{Health, Readiness};
 use super::metrics::{CONTENT_TYPE, Metrics};
+use super::status::{self, Status};
 
-/// Connections served at a time; further ones wait in the listener's queue. A scraper and the probes need three.
+/// Connections served at a time; further ones wait in the listener's queue. A scraper, the probes and a few
+/// readers need no more.
 const MAX_CONNECTIONS: usize = 32;
 
 /// Most bytes buffered of a request's head; hyper accepts no less.
@@ -31,6 +35,13 @@ const LIMITS: Limits = Limits { exchange: Duration::from_secs(10), after_shutdow
 
 /// Rest after a failed accept: file descriptors have run out, and asking at once again would spin.
 const ACCEPT_REST: Duration = Duration::from_secs(1);
+
+/// What every answer about the status has: it is true for a moment, and for whoever asked.
+const PAGE_HEADERS: [(HeaderName, &str); 3] = [
+    (header::CACHE_CONTROL, "no-store"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+];
 
 /// How long peers may take.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +59,8 @@ pub struct HttpState {
     pub metrics: Arc<Metrics>,
     /// Told at `/healthz` and `/readyz`.
     pub health: Arc<Health>,
+    /// Shown at `/` and `/status.json`.
+    pub status: Arc<Status>,
 }
 
 /// No listening on the address asked for.
@@ -83,6 +96,8 @@ pub async fn bind(addr: SocketAddr) -> Result<TcpListener, BindError> {
 /// The routes. Methods other than GET and HEAD are answered 405, other paths 404.
 pub fn router(state: HttpState) -> Router {
     Router::new()
+        .route("/", get(status_page))
+        .route("/status.json", get(status_json))
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
@@ -120,6 +135,21 @@ async fn serve_within(limits: Limits, listener: TcpListener, state: HttpState, s
     }
     drop(listener);
     let _ = timeout(limits.after_shutdown, exchanges.join_all()).await;
+}
+
+async fn status_page(State(state): State<HttpState>) -> impl IntoResponse {
+    // A nonce of its own for each answer: nothing but our own style gets past the policy.
+    let nonce = Uuid::new_v4().simple().to_string();
+    let policy = format!(
+        "default-src 'none'; style-src 'nonce-{nonce}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    );
+    let body = status::page(&state.status.view(state.health.readiness()), &nonce);
+    ([(header::CONTENT_SECURITY_POLICY, policy)], PAGE_HEADERS, Html(body))
+}
+
+async fn status_json(State(state): State<HttpState>) -> impl IntoResponse {
+    let body = crate::render::json(&state.status.view(state.health.readiness()));
+    ([(header::CONTENT_TYPE, "application/json")], PAGE_HEADERS, body)
 }
 
 async fn metrics(State(state): State<HttpState>) -> impl IntoResponse {

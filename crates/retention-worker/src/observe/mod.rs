@@ -15,11 +15,13 @@ pub mod metric_page;
 pub mod metric_table;
 pub mod metrics;
 mod register;
+pub mod status;
 mod textfile;
 pub mod traces;
 
 pub use events::Observer;
 pub use health::{Health, Readiness};
 pub use metrics::Metrics;
+pub use status::Status;
 pub use textfile::TextfileError;
 pub use traces::Traces;

@@ -16,7 +16,7 @@ pub use check::{check_json, check_text};
 pub use config::{config_json, config_text};
 pub use plan::{PlanRow, plan_json, plan_text};
 pub use report::{report_json, report_text};
-pub(crate) use text::plain;
+pub(crate) use text::{days, grouped, plain};
 
 /// RFC 3339 in UTC with `Z`, and with as many digits of the second as it takes.
 pub(crate) fn timestamp(at: DateTime<Utc>) -> String {
@@ -34,6 +34,6 @@ fn age_seconds(now: DateTime<Utc>, date: DateTime<Utc>) -> u64 {
 }
 
 /// JSON on one line. Only for values that can always be written: no maps with odd keys, no fallible fields.
-fn json<T: Serialize>(value: &T) -> String {
+pub(crate) fn json<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }

@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle
 const COLUMNS: u16 = 100;
 
 /// A number with its thousands apart: `1,234,567`.
-pub(super) fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
@@ -26,7 +26,7 @@ pub(super) fn rows(number: u64) -> String {
 }
 
 /// An age in days with one decimal, cut off: `100.0 d`. Below a tenth of a day: `< 0.1 d`.
-pub(super) fn days(seconds: u64) -> String {
+pub(crate) fn days(seconds: u64) -> String {
     match seconds / 8_640 {
         0 => "< 0.1 d".to_owned(),
         tenths => format!("{}.{} d", grouped(tenths / 10), tenths % 10),

@@ -218,7 +218,8 @@ pub(super) static HTTP_ADDR: Setting = setting(
     "address",
     Unset::Value("0.0.0.0:9464"),
     Range::Text("an IP address and a port, such as 0.0.0.0:9464 or [::]:9464"),
-    "Where `serve` offers `/metrics`, `/healthz` and `/readyz`; other commands open no port",
+    "Where `serve` offers its status page at `/`, `/status.json`, `/metrics`, `/healthz` and `/readyz`; other commands \
+     open no port",
 );
 pub(super) static SHUTDOWN_GRACE: Setting = duration(
     "SESSION_RETENTION_SHUTDOWN_GRACE",

@@ -32,7 +32,7 @@ impl Bench {
     fn new() -> Self {
         let policies = fixtures::policies();
         let metrics = Arc::new(Metrics::new(&policies, INTERVAL));
-        let observer = Observer::new(&policies, Arc::clone(&metrics));
+        let observer = Observer::new(&policies, Arc::clone(&metrics), Arc::new(fixtures::status()));
         Self { policies, metrics, observer, written: Captured::default(), spans: Spans::default() }
     }
 

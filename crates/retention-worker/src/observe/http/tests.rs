@@ -27,7 +27,7 @@ async fn start(limits: Limits) -> Server {
     let addr = listener.local_addr().unwrap();
     let (health, shutdown) = (Health::new(), CancellationToken::new());
     let metrics = Arc::new(Metrics::new(&fixtures::policies(), INTERVAL));
-    let state = HttpState { metrics, health: Arc::clone(&health) };
+    let state = HttpState { metrics, health: Arc::clone(&health), status: Arc::new(fixtures::status()) };
     let task = tokio::spawn(serve_within(limits, listener, state, shutdown.clone()));
     Server { addr, health, shutdown, task }
 }
@@ -55,7 +55,14 @@ async fn ask(server: &Server, method: &str, path: &str) -> String {
 #[case("GET", "/metrics", "HTTP/1.1 200 ")]
 #[case("HEAD", "/metrics", "HTTP/1.1 200 ")]
 #[case("POST", "/metrics", "HTTP/1.1 405 ")]
-#[case("GET", "/", "HTTP/1.1 404 ")]
+#[case("GET", "/", "HTTP/1.1 200 ")]
+#[case("HEAD", "/", "HTTP/1.1 200 ")]
+#[case("POST", "/", "HTTP/1.1 405 ")]
+#[case("DELETE", "/status.json", "HTTP/1.1 405 ")]
+#[case("GET", "/status.json", "HTTP/1.1 200 ")]
+#[case("HEAD", "/status.json", "HTTP/1.1 200 ")]
+#[case("GET", "/run", "HTTP/1.1 404 ")]
+#[case("POST", "/run", "HTTP/1.1 404 ")]
 #[case("GET", "/metrics/", "HTTP/1.1 404 ")]
 #[case("GET", "/healthz", "HTTP/1.1 503 ")]
 #[case("GET", "/readyz", "HTTP/1.1 503 ")]
@@ -64,6 +71,55 @@ async fn each_path_has_its_status(#[case] method: &str, #[case] path: &str, #[ca
     let server = start(LIMITS).await;
     let answer = ask(&server, method, path).await;
     assert!(answer.starts_with(status), "{answer}");
+}
+
+/// What a header of an answer says.
+fn header_of<'a>(answer: &'a str, name: &str) -> &'a str {
+    let head = answer.split("\r\n\r\n").next().unwrap();
+    let line = head.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
+    line.unwrap_or_else(|| panic!("no {name} in {head}"))
+}
+
+#[tokio::test]
+async fn the_page_forbids_all_but_its_own_style() {
+    let server = start(LIMITS).await;
+    let answer = ask(&server, "GET", "/").await;
+    let policy = header_of(&answer, "content-security-policy");
+    assert!(policy.starts_with("default-src 'none'; style-src 'nonce-"), "{policy}");
+    let nonce = policy.split("nonce-").nth(1).unwrap().split('\'').next().unwrap();
+    assert!(answer.contains(&format!("<style nonce=\"{nonce}\">")), "{answer}");
+    assert!(!ask(&server, "GET", "/").await.contains(nonce), "each answer has its own");
+    assert_eq!(header_of(&answer, "content-type"), "text/html; charset=utf-8");
+    assert_eq!(header_of(&answer, "x-content-type-options"), "nosniff");
+    for told in ["http://", "https://", "<script", "url(", "@import", "<form"] {
+        assert!(!answer.contains(told), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_head_has_the_headers_and_no_body() {
+    let server = start(LIMITS).await;
+    let answer = ask(&server, "HEAD", "/").await;
+    assert!(answer.ends_with("\r\n\r\n"), "{answer}");
+    assert!(header_of(&answer, "content-length").parse::<usize>().unwrap() > 1000);
+}
+
+#[tokio::test]
+async fn the_data_is_json() {
+    let server = start(LIMITS).await;
+    let answer = ask(&server, "GET", "/status.json").await;
+    assert_eq!(header_of(&answer, "content-type"), "application/json");
+    let body = answer.split("\r\n\r\n").nth(1).unwrap();
+    let view: serde_json::Value = serde_json::from_str(body).unwrap();
+    assert_eq!(view["verdict"], "not_known_yet");
+}
+
+#[tokio::test]
+async fn a_body_is_not_read() {
+    let server = start(Limits { exchange: PATIENT, after_shutdown: PATIENT }).await;
+    // Announced and never sent: whoever waited for it would wait for ever.
+    let request = "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n";
+    assert!(exchange(server.addr, request.into()).await.starts_with("HTTP/1.1 200 "));
 }
 
 #[tokio::test]
