@@ -3,6 +3,7 @@
 
 mod boundaries;
 mod check;
+mod command_line;
 mod concurrency;
 mod connections;
 mod deadlock;

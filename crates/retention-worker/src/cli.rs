@@ -1,13 +1,19 @@
-//! The command line.
+//! The command line: what can be asked for. What the help says beyond that is in [`help`].
+
+mod help;
+pub mod man;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use crate::render::painted;
 
 /// Physically deletes spent sign-in confirmation requests and terminal refresh sessions, in bounded batches, safely
 /// beside online traffic.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "retention-worker", version, after_help = AFTER_HELP)]
+#[command(name = "retention-worker", version, after_help = help::SHORT, after_long_help = help::of_the_worker())]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -17,27 +23,14 @@ pub struct Cli {
     pub policy_file: Option<PathBuf>,
 }
 
-const AFTER_HELP: &str = "\
-Settings come from the environment (see `retention-worker config` and docs/configuration.md); DATABASE_URL is required.
-
-Examples:
-  retention-worker plan                      what would go, without deleting anything
-  retention-worker check                     what stands in the way of a run, and what mends it
-  retention-worker run --format json         one run now, for a CronJob; the report goes to stdout
-  retention-worker serve                     every night in the window, with /metrics, /healthz, /readyz
-
-Exit codes:
-  0  done, or ended normally before everything was gone
-  1  at least one policy failed, or `check` found an error
-  2  wrong usage or settings; nothing was touched
-  3  no usable database; nothing was touched";
-
 /// The commands.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Run for ever: wait for the slots of the night window, run, report; serve HTTP.
+    #[command(after_long_help = help::of("serve"))]
     Serve,
     /// One run now, whatever the window says; print its report.
+    #[command(after_long_help = help::of("run"))]
     Run {
         #[command(flatten)]
         output: Output,
@@ -46,19 +39,34 @@ pub enum Command {
         metrics_file: Option<PathBuf>,
     },
     /// Show what a run would meet. Deletes nothing, takes no row lock.
+    #[command(after_long_help = help::of("plan"))]
     Plan {
         #[command(flatten)]
         output: Output,
     },
     /// Look at tables, rights, indexes and server for what would fail or cost too much, and say what mends it.
+    #[command(after_long_help = help::of("check"))]
     Check {
         #[command(flatten)]
         output: Output,
     },
     /// Show the resolved settings, secrets hidden. Needs no database.
+    #[command(after_long_help = help::of("config"))]
     Config {
         #[command(flatten)]
         output: Output,
+    },
+    /// Print a script that completes this command line in a shell.
+    #[command(after_long_help = help::of("completions"))]
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Print the manual page, of the worker or of one of its commands.
+    #[command(after_long_help = help::of("man"))]
+    Man {
+        /// The command; the worker as a whole without it.
+        command: Option<String>,
     },
 }
 
@@ -73,22 +81,42 @@ pub struct Output {
 /// A result's form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// Tables for people.
+    /// Tables for people, in colour on a terminal unless `NO_COLOR` is set.
     Text,
     /// One JSON value.
     Json,
 }
 
+/// Writes results to stdout.
+#[derive(Clone, Copy, Debug)]
+pub struct Printer {
+    format: Format,
+    colour: bool,
+}
+
 impl Output {
-    /// Writes one of the two forms to stdout. Nobody reading it is no failure of the work done.
-    pub fn print(self, text: impl FnOnce() -> String, json: impl FnOnce() -> String) {
-        use std::io::Write as _;
-        let shown = match self.format {
-            Format::Text => text(),
-            Format::Json => json(),
-        };
-        let _ = writeln!(std::io::stdout().lock(), "{}", shown.trim_end());
+    /// Whoever prints in this form, with or without colour.
+    #[must_use]
+    pub const fn printer(self, colour: bool) -> Printer {
+        Printer { format: self.format, colour }
     }
+}
+
+impl Printer {
+    /// Writes one of the two forms. JSON never has colours.
+    pub fn print(self, text: impl FnOnce() -> String, json: impl FnOnce() -> String) {
+        match self.format {
+            Format::Text if self.colour => print(&painted(&text())),
+            Format::Text => print(&text()),
+            Format::Json => print(&json()),
+        }
+    }
+}
+
+/// Writes to stdout. Nobody reading it is no failure of the work done.
+pub fn print(text: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stdout().lock(), "{}", text.trim_end());
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ use retention_domain::plan::targets;
 use retention_domain::ports::{Clock, RetentionStore};
 use retention_postgres::{Finding, Level};
 
-use super::Exit;
+use super::{Exit, advice};
 use crate::app::App;
-use crate::cli::Output;
+use crate::cli::Printer;
 use crate::render::{check_json, check_text};
 
 /// A skew above this is worth a warning, in milliseconds (contract, section 3).
@@ -17,16 +17,17 @@ const SKEW_WORTH_A_WARNING_MS: i64 = 60_000;
 /// A skew above this makes a run refuse to start, in milliseconds (contract, section 3).
 const SKEW_THAT_STOPS_MS: i64 = 3_600_000;
 
-pub(super) async fn execute(app: &App, output: Output) -> Result<Exit, String> {
+pub(super) async fn execute(app: &App, printer: Printer) -> Result<Exit, String> {
     let findings = match preflight(app, app.settings.limits.statement_timeout).await {
         Ok(findings) => findings,
         Err(failure) => {
-            tracing::error!(exception = %failure, "no usable database");
+            let advice = advice::for_database(&failure.sentence);
+            tracing::error!(exception = %failure, advice, "no usable database");
             return Ok(Exit::NoDatabase);
         }
     };
     app.store.database().close().await;
-    output.print(|| check_text(&findings), || check_json(&findings));
+    printer.print(|| check_text(&findings), || check_json(&findings));
     Ok(if has_errors(&findings) { Exit::Failed } else { Exit::Done })
 }
 

@@ -1,5 +1,6 @@
 //! One file a command; each returns the process's exit code.
 
+mod advice;
 mod check;
 mod config;
 mod plan;
@@ -10,11 +11,20 @@ mod serve;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+
 use crate::app::App;
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, man, print};
 use crate::observe::Traces;
 use crate::observe::logging::Logging;
+use crate::render::colours;
 use crate::settings::Settings;
+
+/// What follows the faults of settings.
+const WHERE_SETTINGS_ARE: &str = "\
+Nothing was touched. Mend the environment and start again; `retention-worker --help` names the settings to begin with, \
+docs/configuration.md has them all.";
 
 /// How a command ended, as the contract numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,13 +44,22 @@ pub enum Exit {
 /// # Errors
 /// What is wrong with usage or configuration, one line each; nothing was touched.
 pub fn execute(cli: Cli, vars: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Exit, String> {
+    let vars: Vec<_> = vars.into_iter().collect();
+    let var = |name: &str| vars.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str());
+    let colour = colours(std::io::stdout().is_terminal(), var("NO_COLOR"), var("TERM"));
+    // These need no settings.
+    match &cli.command {
+        Command::Completions { shell } => return Ok(completions(*shell)),
+        Command::Man { command } => return manual(command.as_deref()),
+        _ => {}
+    }
     // The first of two variables with one name counts: the command line wins.
     let policy_file =
         cli.policy_file.map(|path| ("SESSION_RETENTION_POLICY_FILE".into(), path.into_os_string()));
-    let settings =
-        Settings::load(policy_file.into_iter().chain(vars)).map_err(|faults| faults.to_string())?;
+    let settings = Settings::load(policy_file.into_iter().chain(vars))
+        .map_err(|faults| format!("{faults}\n{WHERE_SETTINGS_ARE}"))?;
     if let Command::Config { output } = cli.command {
-        return Ok(config::execute(&settings, output));
+        return Ok(config::execute(&settings, output.printer(colour)));
     }
     // What is told is never worth more than the work: without traces it goes on.
     let makes_runs = matches!(cli.command, Command::Serve | Command::Run { .. });
@@ -62,11 +81,11 @@ pub fn execute(cli: Cli, vars: impl IntoIterator<Item = (OsString, OsString)>) -
         match cli.command {
             Command::Serve => serve::execute(app).await,
             Command::Run { output, metrics_file } => {
-                run::execute(&app, output, metrics_file.as_deref()).await
+                run::execute(&app, output.printer(colour), metrics_file.as_deref()).await
             }
-            Command::Plan { output } => Ok(plan::execute(&app, output).await),
-            Command::Check { output } => check::execute(&app, output).await,
-            Command::Config { output } => Ok(config::execute(&app.settings, output)),
+            Command::Plan { output } => Ok(plan::execute(&app, output.printer(colour)).await),
+            Command::Check { output } => check::execute(&app, output.printer(colour)).await,
+            Command::Config { .. } | Command::Completions { .. } | Command::Man { .. } => Ok(Exit::Done),
         }
     });
     if let Ok(Some(traces)) = export {
@@ -75,6 +94,21 @@ pub fn execute(cli: Cli, vars: impl IntoIterator<Item = (OsString, OsString)>) -
     // A task that does not end (a peer that does not answer) must not hold up the exit.
     runtime.shutdown_timeout(std::time::Duration::from_millis(500));
     exit
+}
+
+fn completions(shell: Shell) -> Exit {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "retention-worker", &mut script);
+    // For bash, clap_complete 4.6 spells a hyphen of the program's name in two ways, and no command completes.
+    print(&String::from_utf8_lossy(&script).replace("retention__subcmd__worker", "retention__worker"));
+    Exit::Done
+}
+
+fn manual(command: Option<&str>) -> Result<Exit, String> {
+    let page =
+        man::page(command).ok_or("man: there is no such command; `retention-worker --help` lists them")?;
+    print(&page);
+    Ok(Exit::Done)
 }
 
 /// An error with everything behind it.

@@ -3,16 +3,17 @@
 use retention_domain::plan::targets;
 use retention_domain::ports::RetentionStore;
 
-use super::Exit;
+use super::{Exit, advice};
 use crate::app::App;
-use crate::cli::Output;
+use crate::cli::Printer;
 use crate::render::{PlanRow, plan_json, plan_text};
 
-pub(super) async fn execute(app: &App, output: Output) -> Exit {
+pub(super) async fn execute(app: &App, printer: Printer) -> Exit {
     let now = match app.store.now().await {
         Ok(now) => now,
         Err(failure) => {
-            tracing::error!(exception = %failure, "no usable database");
+            let advice = advice::for_database(&failure.sentence);
+            tracing::error!(exception = %failure, advice, "no usable database");
             return Exit::NoDatabase;
         }
     };
@@ -37,6 +38,6 @@ pub(super) async fn execute(app: &App, output: Output) -> Exit {
         });
     }
     app.store.database().close().await;
-    output.print(|| plan_text(now, &rows), || plan_json(now, &rows));
+    printer.print(|| plan_text(now, &rows), || plan_json(now, &rows));
     if rows.iter().any(|row| row.preview.is_err()) { Exit::Failed } else { Exit::Done }
 }

@@ -4,12 +4,16 @@ use std::path::Path;
 
 use retention_domain::{Outcome, RunRefused};
 
-use super::Exit;
+use super::{Exit, advice};
 use crate::app::App;
-use crate::cli::Output;
+use crate::cli::Printer;
 use crate::render::{report_json, report_text};
 
-pub(super) async fn execute(app: &App, output: Output, metrics_file: Option<&Path>) -> Result<Exit, String> {
+pub(super) async fn execute(
+    app: &App,
+    printer: Printer,
+    metrics_file: Option<&Path>,
+) -> Result<Exit, String> {
     if let Some(path) = metrics_file {
         check_metrics_file(path)?;
     }
@@ -21,13 +25,15 @@ pub(super) async fn execute(app: &App, output: Output, metrics_file: Option<&Pat
     app.store.database().close().await;
     match ended {
         Ok(report) => {
-            output.print(|| report_text(&report), || report_json(&report));
+            printer.print(|| report_text(&report), || report_json(&report));
             Ok(if report.outcome() == Outcome::Failed { Exit::Failed } else { Exit::Done })
         }
         Err(RunRefused::BeforeCalendar(error)) => Err(error.to_string()),
-        Err(RunRefused::Broken) => Ok(Exit::Failed),
         // The log has told why.
-        Err(RunRefused::NoStore(_) | RunRefused::ClockSkew { .. }) => Ok(Exit::NoDatabase),
+        Err(reason) => {
+            tracing::error!(advice = advice::for_refusal(&reason), "the run did not do its work");
+            Ok(if matches!(reason, RunRefused::Broken) { Exit::Failed } else { Exit::NoDatabase })
+        }
     }
 }
 
@@ -42,6 +48,9 @@ fn check_metrics_file(path: &Path) -> Result<(), String> {
     } else if folder.is_dir() {
         Ok(())
     } else {
-        Err(format!("--metrics-file {shown}: the folder {} does not exist", folder.display()))
+        Err(format!(
+            "--metrics-file {shown}: the folder {} does not exist; make it, or name another file",
+            folder.display()
+        ))
     }
 }

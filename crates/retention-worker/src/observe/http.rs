@@ -67,13 +67,17 @@ pub struct HttpState {
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// Somebody else listens there.
-    #[error("SESSION_RETENTION_HTTP_ADDR={addr}: the port is already taken")]
+    #[error(
+        "SESSION_RETENTION_HTTP_ADDR={addr}: the port is already taken; stop whoever listens there (`ss -ltnp` shows it), or set another"
+    )]
     PortTaken {
         /// The address asked for.
         addr: SocketAddr,
     },
     /// Anything else, such as an address of another machine or a port that needs rights.
-    #[error("SESSION_RETENTION_HTTP_ADDR={addr}: cannot listen there")]
+    #[error(
+        "SESSION_RETENTION_HTTP_ADDR={addr}: cannot listen there; 0.0.0.0 is every address of this machine, and ports below 1024 need rights"
+    )]
     Refused {
         /// The address asked for.
         addr: SocketAddr,

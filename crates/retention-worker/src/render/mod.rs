@@ -3,6 +3,7 @@
 
 mod check;
 mod config;
+mod paint;
 mod plan;
 mod report;
 mod text;
@@ -14,6 +15,7 @@ use serde::Serialize;
 
 pub use check::{check_json, check_text};
 pub use config::{config_json, config_text};
+pub use paint::{colours, painted};
 pub use plan::{PlanRow, plan_json, plan_text};
 pub use report::{report_json, report_text};
 pub(crate) use text::{days, grouped, plain};

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use retention_domain::period::format_duration;
-use retention_domain::{Backlog, PolicyName, PolicyReport, RunReport, StopReason};
+use retention_domain::{Backlog, Outcome, PolicyName, PolicyReport, RunReport, StopReason};
 use serde::Serialize;
 
 use super::text::{NONE, days, grouped, numbers, remarks, rows};
@@ -85,8 +85,14 @@ pub fn report_text(report: &RunReport) -> String {
         let ending = format!("{}: {}", policy.stop_reason.as_str(), explained(policy));
         (policy.policy.to_string(), vec![target, ending])
     }));
+    let next = match report.outcome() {
+        Outcome::Failed => {
+            "\n\nwhat to do: `retention-worker check` says what stands in the way, and what mends it"
+        }
+        _ => "",
+    };
     format!(
-        "run {} {}: {}\nstarted {}, took {}\ndeleted: {}, still due: {left}\n\n{table}\n\n{remarks}",
+        "run {} {}: {}\nstarted {}, took {}\ndeleted: {}, still due: {left}\n\n{table}\n\n{remarks}{next}",
         report.job_run_id,
         report.outcome().as_str(),
         report.stop_reason().as_str(),

@@ -150,13 +150,14 @@ async fn a_port_that_is_taken_is_said_to_be() {
     let server = start(LIMITS).await;
     let error = bind(server.addr).await.unwrap_err();
     let expected = format!("SESSION_RETENTION_HTTP_ADDR={}: the port is already taken", server.addr);
-    assert_eq!(error.to_string(), expected);
+    assert!(error.to_string().starts_with(&expected), "{error}");
 }
 
 #[tokio::test]
 async fn an_address_of_another_machine_is_refused_and_named() {
     let error = bind("192.0.2.1:9464".parse().unwrap()).await.unwrap_err();
-    assert_eq!(error.to_string(), "SESSION_RETENTION_HTTP_ADDR=192.0.2.1:9464: cannot listen there");
+    let error = error.to_string();
+    assert!(error.starts_with("SESSION_RETENTION_HTTP_ADDR=192.0.2.1:9464: cannot listen there"), "{error}");
 }
 
 #[tokio::test]
