@@ -14,6 +14,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use rstest::rstest;
 use serde_json::json;
 use tokio::net::TcpListener;
+use tokio::time::timeout;
 
 use self::collector::{Collector, Protocol};
 use self::tree::{Tree, attributes, error, number, text};
@@ -198,12 +199,15 @@ async fn a_collector_that_never_answers_costs_no_more_than_its_bound(
 #[tokio::test]
 async fn serve_told_to_stop_does_not_wait_for_a_collector_that_never_answers() -> Result<()> {
     let (database, _rows) = seeded().await?;
-    let collector = Collector::silent().await?;
+    let mut collector = Collector::silent().await?;
     let worker = Worker::on(database.url())
         .set("SESSION_RETENTION_NIGHT_WINDOW_UTC", "always")
+        // The export is in flight, and hangs, when the signal comes.
+        .set("OTEL_BSP_SCHEDULE_DELAY", "10")
         .set("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint());
     let mut process = worker.spawn(&["serve"]).await?;
     process.wait_for_line(|line| line.contains("\"job completed\""), DEADLINE).await?;
+    timeout(DEADLINE, collector.connected()).await??;
     process.signal(Signal::SIGTERM)?;
     let told = Instant::now();
     let finished = process.wait(DEADLINE).await?;
@@ -228,6 +232,7 @@ async fn a_collector_that_is_down_is_told_once_and_changes_nothing() -> Result<(
     assert_eq!(rows.count_requests().await?, 0);
     let [line] = about_traces(&finished)[..] else { panic!("one line: {}", finished.stderr) };
     assert!(line.contains("\"WARN\"") && line.contains("the work goes on without them"), "{line}");
+    assert!(line.to_lowercase().contains("connection refused"), "it says why: {line}");
     Ok(())
 }
 
@@ -243,5 +248,27 @@ async fn switched_off_nothing_is_sent(#[case] variable: &str, #[case] value: &st
         .set(variable, value);
     assert_eq!(worker.run().await?.0.code(), Some(0));
     assert_eq!(collector.received(), []);
+    Ok(())
+}
+
+#[rstest]
+#[case::with_the_key("Bearer%20sesame", 1, 0)]
+#[case::with_another("Bearer%20swordfish", 0, 1)]
+#[tokio::test]
+async fn headers_carry_the_credentials_and_are_not_shown(
+    #[case] key: &str,
+    #[case] received: usize,
+    #[case] told: usize,
+) -> Result<()> {
+    let (database, _rows) = seeded().await?;
+    let collector = Collector::start(Protocol::Http).await?;
+    let worker = Worker::on(database.url())
+        .set("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", format!("{}/behind/a/key", collector.endpoint()))
+        .set("OTEL_EXPORTER_OTLP_HEADERS", format!("authorization={key}"));
+    let finished = worker.finish(&["run"]).await?;
+    assert_eq!(finished.code(), Some(0), "{}", finished.stderr);
+    assert_eq!((collector.received().len(), about_traces(&finished).len()), (received, told));
+    assert!(!finished.stderr.contains("Bearer"), "{}", finished.stderr);
+    assert_eq!(finished.stderr.contains("the collector answered 401"), told == 1, "{}", finished.stderr);
     Ok(())
 }

@@ -1,18 +1,14 @@
 //! Export of the runs' spans over OTLP. It has a thread, a runtime and a bounded queue of its own, so that it neither
 //! slows nor blocks nor outlives the work. Which spans there are is [`super::events`]'s business.
 
+mod client;
 mod exporter;
 
 use std::time::Duration;
 
-use hyper_rustls::HttpsConnectorBuilder;
 use opentelemetry::KeyValue;
 use opentelemetry::trace::TracerProvider as _;
-use opentelemetry_http::hyper::HyperClient;
-use opentelemetry_otlp::tonic_types::transport::ClientTlsConfig;
-use opentelemetry_otlp::{
-    ExporterBuildError, SpanExporter, WithExportConfig as _, WithHttpConfig as _, WithTonicConfig as _,
-};
+use opentelemetry_otlp::ExporterBuildError;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{BatchSpanProcessor, SdkTracerProvider};
 use tokio::runtime::{self, Runtime};
@@ -23,13 +19,10 @@ use tracing_subscriber::{Layer, layer::Filter};
 use uuid::Uuid;
 
 use self::exporter::{Exporter, Failures};
-use crate::settings::{TraceProtocol, TraceSettings};
+use crate::settings::TraceSettings;
 
 /// The scope of the spans, and the beginning of the targets they have within the process.
 const SCOPE: &str = env!("CARGO_CRATE_NAME");
-
-/// How long one export may take, its retries included. More would only fill the queue.
-const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long the last spans may take when the work is done. All that follows must fit into 5 seconds with it.
 const LAST_EXPORT: Duration = Duration::from_secs(3);
@@ -79,12 +72,12 @@ impl Traces {
             .enable_all()
             .build()
             .map_err(TracesError::Runtime)?;
+        let failures = Failures::default();
         let exporter = {
             // The client for gRPC starts a task when it is built.
             let _inside = exporting.enter();
-            client(settings)?
+            client::new(settings, &failures)?
         };
-        let failures = Failures::default();
         let exporter = Exporter::new(exporter, exporting.handle().clone(), failures.clone());
         let provider = SdkTracerProvider::builder()
             .with_resource(resource(settings))
@@ -131,37 +124,6 @@ fn resource(settings: &TraceSettings) -> Resource {
     Resource::builder().with_attributes(own.into_iter().chain(given)).build()
 }
 
-fn client(settings: &TraceSettings) -> Result<SpanExporter, TracesError> {
-    let endpoint = settings.endpoint.as_str();
-    let is_tls = endpoint.starts_with("https:");
-    let exporter = match settings.protocol {
-        TraceProtocol::Grpc => {
-            let mut builder =
-                SpanExporter::builder().with_tonic().with_endpoint(endpoint).with_timeout(EXPORT_TIMEOUT);
-            if is_tls {
-                builder = builder.with_tls_config(ClientTlsConfig::new().with_enabled_roots());
-            }
-            builder.build()
-        }
-        TraceProtocol::Http => {
-            let builder =
-                SpanExporter::builder().with_http().with_endpoint(endpoint).with_timeout(EXPORT_TIMEOUT);
-            if is_tls {
-                let connector = HttpsConnectorBuilder::new()
-                    .with_native_roots()
-                    .map_err(|source| TracesError::Certificates { endpoint: endpoint.to_owned(), source })?
-                    .https_only()
-                    .enable_http1()
-                    .build();
-                builder.with_http_client(HyperClient::new(connector, EXPORT_TIMEOUT, None)).build()
-            } else {
-                builder.with_http_client(HyperClient::with_default_connector(EXPORT_TIMEOUT, None)).build()
-            }
-        }
-    };
-    exporter.map_err(|source| TracesError::Exporter { endpoint: endpoint.to_owned(), source })
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{Read as _, Write as _};
@@ -171,6 +133,7 @@ mod tests {
     use tracing_subscriber::layer::SubscriberExt as _;
 
     use super::*;
+    use crate::settings::TraceProtocol;
 
     /// A collector on a thread of its own that answers once, and what it was sent.
     fn collector() -> (String, JoinHandle<Vec<u8>>) {

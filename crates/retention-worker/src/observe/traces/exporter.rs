@@ -32,6 +32,8 @@ struct Tally {
     lost: usize,
     /// Whether the last thing told was a failure.
     failing: bool,
+    /// Why the last attempt failed, where the client knows better than the exporter.
+    cause: Option<String>,
     concluded: bool,
 }
 
@@ -68,17 +70,22 @@ impl<E: SpanExporter + 'static> SpanExporter for Exporter<E> {
 
 impl Failures {
     fn attempted(&self, spans: usize, result: &OTelSdkResult) {
-        let told = {
+        let (told, cause) = {
             let mut tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            tally.attempted(spans, result.is_err(), Instant::now())
+            (tally.attempted(spans, result.is_err(), Instant::now()), tally.cause.take())
         };
         match (told, result) {
             (Tell::Lost(spans), Err(error)) => {
-                warn!(spans, %error, "traces are not delivered; the work goes on without them");
+                warn!(spans, %error, cause, "traces are not delivered; the work goes on without them");
             }
             (Tell::Recovered, _) => info!("traces are delivered again"),
             _ => {}
         }
+    }
+
+    /// Why the attempt that is going on fails.
+    pub(super) fn because(&self, cause: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).cause = Some(cause);
     }
 
     /// Whether there were any.
