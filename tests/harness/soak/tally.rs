@@ -44,7 +44,8 @@ impl Tally {
             }
         }
         for failed in &mut tally.failed {
-            let of_the_run = log.lines().filter(|line| line.contains(failed.as_str()));
+            let id = format!(r#""jobRunId":"{failed}""#);
+            let of_the_run = log.lines().filter(|line| line.contains(&id));
             *failed = of_the_run.collect::<Vec<_>>().join("\n");
         }
         tally
