@@ -16,6 +16,9 @@ const DEPTH: u32 = 10;
 /// are due, and so blocked.
 const AGE_SPAN: Duration = Duration::from_hours(3650 * 24);
 
+/// Many batches also with `--quick`, so that blocked rows that every batch visits show.
+const QUICK_BATCH: u32 = 50;
+
 /// A twentieth of the normal size free, about half of it blocked.
 pub async fn measure(stage: &mut Stage) -> Result<Measured> {
     let free = stage.rows / 20;
@@ -46,10 +49,14 @@ pub async fn measure(stage: &mut Stage) -> Result<Measured> {
     ];
     let rounds = stage.rounds(u64::from(free));
     stage.progress.expect(rounds * variants.len());
+    let mut settings = Settings::full_speed();
+    if stage.quick {
+        settings = settings.set("BATCH_SIZE", QUICK_BATCH);
+    }
     for _ in 0..rounds {
         for (template, variant) in &mut variants {
             let took = stage.timed(format!("blocked: {}", variant.label), async |stage| {
-                Ok(stage.drain(template, Index::Without, &Settings::full_speed()).await?.duration)
+                Ok(stage.drain(template, Index::Without, &settings).await?.duration)
             });
             variant.push_time(took.await?);
         }
