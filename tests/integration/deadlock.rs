@@ -37,7 +37,7 @@ async fn worker_waits(mut conn: PgConnection) -> Result<()> {
 }
 
 /// The foreign key's check waits for a child that came after the plan; its owner asks for the parent, which the batch
-/// has locked. With the default patience the worker gives up first, whoever begins to wait when.
+/// has locked. The worker gives up first, whoever begins to wait when, and however long it may wait for locks elsewhere.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_locks_a_family_upwards_is_not_the_victim() -> Result<()> {
     let database = TestDatabase::migrated().await?;
@@ -58,7 +58,7 @@ async fn a_client_that_locks_a_family_upwards_is_not_the_victim() -> Result<()> 
             held.recv().unwrap();
         }
     });
-    job.limits.lock_timeout = Duration::from_secs(2);
+    job.limits.lock_timeout = Duration::from_secs(30);
     let report = job.run(database.url()).await?;
     end.recv()?.context("the client")?;
     let refresh = &report.policies[1];

@@ -3,6 +3,7 @@
 mod bench;
 mod ci;
 mod demo;
+mod mutants;
 mod seed;
 mod soak;
 mod test;
@@ -29,6 +30,8 @@ enum Command {
     Ci,
     /// Watch the worker at work on a database of its own, and prove that exactly the right rows went
     Demo(demo::Args),
+    /// Change the rules and the statements one place at a time, and count the changes that no test notices
+    Mutants(mutants::Args),
     /// Fill a database with synthetic rows for capacity checks
     Seed(Box<seed::Args>),
     /// Let several workers meet online traffic and faults for as long as you like, and prove that the right rows went
@@ -45,6 +48,7 @@ async fn main() -> anyhow::Result<()> {
         Command::Bench(args) => bench::run(args).await,
         Command::Ci => ci::run(),
         Command::Demo(args) => demo::run(args).await,
+        Command::Mutants(args) => mutants::run(&args),
         Command::Seed(args) => seed::run(*args).await,
         Command::Soak(args) => soak::run(args).await,
         Command::Test(args) => test::run(&args),

@@ -332,17 +332,17 @@ impl<'a> Drain<'a> {
         self.contended = true;
         match failure.kind {
             // A row that refuses, or only one that became somebody's parent since the window was read.
-            FailureKind::Row if !slice.contended => {
+            FailureKind::Row | FailureKind::Locked if !slice.contended => {
                 self.slices.push(Slice { contended: true, ..slice });
                 return Verdict::LookFirst;
             }
             FailureKind::Row => return self.bisect(slice, failure),
             // Some row of it is slow, or waits for somebody: its neighbours must not wait with it.
-            FailureKind::Timeout if slice.rows.len() > 1 => {
+            FailureKind::Timeout | FailureKind::Locked if slice.rows.len() > 1 => {
                 self.pace.halve();
                 return self.bisect(slice, failure);
             }
-            FailureKind::Timeout => {
+            FailureKind::Timeout | FailureKind::Locked => {
                 let verdict = self.bisect(slice, failure);
                 return if verdict == Verdict::Retry { self.scan_verdict(failure, now) } else { verdict };
             }
@@ -382,7 +382,7 @@ impl<'a> Drain<'a> {
 
     fn scan_verdict(&mut self, failure: &Failure, now: Duration) -> Verdict {
         let wait = match failure.kind {
-            FailureKind::Transient | FailureKind::Timeout => self.pace.failed(),
+            FailureKind::Transient | FailureKind::Timeout | FailureKind::Locked => self.pace.failed(),
             FailureKind::Row | FailureKind::Fatal => None,
         };
         self.wait_or_give_up(wait, failure, now)

@@ -14,11 +14,14 @@ pub struct Failure {
 /// What the loop does about a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FailureKind {
-    /// May be gone at the next try: deadlock, serialization, lock timeout, lost connection. Retried a bounded
+    /// May be gone at the next try: deadlock, serialization, lost connection. Retried a bounded
     /// number of times with back-off.
     Transient,
     /// The statement ran into its bound. A normal stop when the run's time is up; else the batch is halved.
     Timeout,
+    /// Somebody held a lock for longer than is waited for it. The batch looks first what is held; else as
+    /// [`Self::Timeout`].
+    Locked,
     /// A row refuses to go: a foreign key from elsewhere, a raising trigger. The batch is bisected.
     Row,
     /// Nothing a retry could mend: missing table or right, read-only server, wrong column type. Ends the policy.
@@ -30,7 +33,7 @@ impl FailureKind {
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
-            Self::Transient | Self::Timeout => "transient",
+            Self::Transient | Self::Timeout | Self::Locked => "transient",
             Self::Row => "row",
             Self::Fatal => "fatal",
         }

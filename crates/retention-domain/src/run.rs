@@ -348,7 +348,9 @@ where
     ) {
         let policy = &drain.target().policy;
         // Ended by the budget, the window or the shutdown: a normal stop, not an error.
-        if matches!(failure.kind, FailureKind::Timeout | FailureKind::Transient) && self.halted().is_some() {
+        let may_be_our_bound =
+            matches!(failure.kind, FailureKind::Timeout | FailureKind::Locked | FailureKind::Transient);
+        if may_be_our_bound && self.halted().is_some() {
             drain.not_sent();
             if let Some(lane) = lane {
                 self.observer.observe(&RunEvent::BatchAbandoned { policy, lane });

@@ -333,7 +333,7 @@ proptest! {
         rows in any_rows(), batch_size in 1_u32..8, concurrency in 1_usize..4, window_rows in 1_usize..70,
         held in prop::collection::vec(0_u64..60, 0..4), refusing in prop::collection::vec(0_u64..60, 0..4),
         vetoed in prop::collection::vec(0_u64..60, 0..4),
-        kinds in prop::collection::vec(prop_oneof![Just(FailureKind::Transient), Just(FailureKind::Timeout), Just(FailureKind::Row)], 0..5),
+        kinds in prop::collection::vec(prop_oneof![Just(FailureKind::Transient), Just(FailureKind::Timeout), Just(FailureKind::Locked), Just(FailureKind::Row)], 0..5),
     ) {
         let target = Target { policy: refresh(), cutoff: Cutoff::before(now(), refresh().retention).unwrap() };
         let expected = fates(&target, &rows);

@@ -10,9 +10,11 @@ use sqlx::postgres::PgDatabaseError;
 #[must_use]
 pub fn classify_sqlstate(code: &str) -> FailureKind {
     match code {
-        // query_canceled: by statement_timeout, or by ourselves when the grace period is over. lock_not_available: a row of
-        // the batch made it wait for somebody, through a trigger or a foreign key from elsewhere.
-        "57014" | "55P03" => FailureKind::Timeout,
+        // query_canceled: by statement_timeout, or by ourselves when the grace period is over.
+        "57014" => FailureKind::Timeout,
+        // lock_not_available: a row of the batch made it wait for somebody, through a trigger or a foreign key, or the
+        // table itself is locked.
+        "55P03" => FailureKind::Locked,
         // object_in_use, in_failed_sql_transaction, idle_in_transaction_session_timeout,
         // transaction_timeout.
         "55006" | "25P02" | "25P03" | "25P04" => FailureKind::Transient,
@@ -126,7 +128,7 @@ mod tests {
     #[case::statement_timeout("57014", FailureKind::Timeout)]
     #[case::deadlock("40P01", FailureKind::Transient)]
     #[case::serialization("40001", FailureKind::Transient)]
-    #[case::lock_timeout("55P03", FailureKind::Timeout)]
+    #[case::lock_timeout("55P03", FailureKind::Locked)]
     #[case::admin_shutdown("57P01", FailureKind::Transient)]
     #[case::crash_shutdown("57P02", FailureKind::Transient)]
     #[case::cannot_connect_now("57P03", FailureKind::Transient)]

@@ -31,6 +31,11 @@ use crate::sql::{self, Place};
 /// server that vanished without closing cannot hold a run for ever.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long a batch that looks at nothing first may wait on a lock: well below PostgreSQL's `deadlock_timeout` (1 s by
+/// default). Its foreign key's check may meet a child that a client has just inserted, and that client may want the parent
+/// next: then it is the worker that gives up, and never the client that is chosen as the victim.
+const UNCONTENDED_LOCK_TIMEOUT: Duration = Duration::from_millis(500);
+
 /// The rows of a PostgreSQL database.
 #[derive(Clone, Debug)]
 pub struct PgRetentionStore {
@@ -99,7 +104,23 @@ impl PgRetentionStore {
         W: FnOnce(Session) -> F + Send,
         F: Future<Output = Result<(Session, T), sqlx::Error>> + Send,
     {
-        let bounds = Bounds { statement: limit, lock: self.lock_timeout.min(limit) };
+        self.transaction_within(attempt, purpose, limit, self.lock_timeout, work).await
+    }
+
+    /// As [`Self::transaction`], waiting on locks for at most `lock_timeout`.
+    async fn transaction_within<T, F, W>(
+        &self,
+        attempt: &str,
+        purpose: Purpose,
+        limit: Duration,
+        lock_timeout: Duration,
+        work: W,
+    ) -> Result<T, Failure>
+    where
+        W: FnOnce(Session) -> F + Send,
+        F: Future<Output = Result<(Session, T), sqlx::Error>> + Send,
+    {
+        let bounds = Bounds { statement: limit, lock: lock_timeout.min(limit) };
         let (sender, remains) = Remains::new();
         let work = async {
             let session = Session::begin(&self.database, &self.in_flight, purpose, bounds, sender).await?;
@@ -288,11 +309,22 @@ impl RetentionStore for PgRetentionStore {
 
     async fn delete_batch(&self, target: &Target, request: &BatchRequest) -> Result<BatchDone, Failure> {
         let attempt = attempt("deleting a batch from", target);
+        let lock_timeout = if request.contended {
+            self.lock_timeout
+        } else {
+            self.lock_timeout.min(UNCONTENDED_LOCK_TIMEOUT)
+        };
         // Read before the commit: an answer that cannot be understood must not be committed.
-        self.transaction(&attempt, Purpose::Delete, request.limit, async |mut session| {
-            let done = batch::delete(&mut session, target, request, &self.partitions).await?;
-            Ok((session, done))
-        })
+        self.transaction_within(
+            &attempt,
+            Purpose::Delete,
+            request.limit,
+            lock_timeout,
+            async |mut session| {
+                let done = batch::delete(&mut session, target, request, &self.partitions).await?;
+                Ok((session, done))
+            },
+        )
         .await
     }
 

@@ -279,7 +279,13 @@ mod tests {
 
     #[test]
     fn every_kind_of_failure_has_its_label_value() {
-        for kind in [FailureKind::Transient, FailureKind::Timeout, FailureKind::Row, FailureKind::Fatal] {
+        for kind in [
+            FailureKind::Transient,
+            FailureKind::Timeout,
+            FailureKind::Locked,
+            FailureKind::Row,
+            FailureKind::Fatal,
+        ] {
             assert!(ERROR_KINDS.contains(&kind.label()), "{}", kind.label());
         }
     }
