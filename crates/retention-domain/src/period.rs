@@ -31,6 +31,9 @@ pub enum PeriodError {
     /// A retention period must lie between one second and a century.
     #[error("a retention period must be between 1s and 36500d")]
     OutOfRange,
+    /// How long rows of a declared table live is said in days or hours.
+    #[error("not in days or hours: use whole numbers, such as 7d, 24h or 1d 12h; months differ in length")]
+    NotDaysOrHours,
 }
 
 impl RetentionPeriod {
@@ -52,6 +55,23 @@ impl RetentionPeriod {
     /// [`PeriodError::OutOfRange`] as for [`RetentionPeriod::new`].
     pub fn from_days(days: u32) -> Result<Self, PeriodError> {
         Self::new(Duration::from_secs(u64::from(days) * 86_400))
+    }
+
+    /// A period written in days or hours alone: `7d`, `24h`, `1d 12h`, `P7D`, `PT24H`.
+    ///
+    /// # Errors
+    /// [`PeriodError::NotDaysOrHours`] for everything else, also for smaller units that add up to hours;
+    /// [`PeriodError::OutOfRange`] as for [`RetentionPeriod::new`], [`PeriodError::TooLong`] as for [`parse_duration`].
+    pub fn in_days_or_hours(text: &str) -> Result<Self, PeriodError> {
+        let keep = parse_duration(text).map_err(|error| match error {
+            PeriodError::Malformed => PeriodError::NotDaysOrHours,
+            other => other,
+        })?;
+        // In what can be read as a duration, these letters stand in minutes, seconds and milliseconds alone.
+        if text.contains(['m', 's', 'M', 'S']) {
+            return Err(PeriodError::NotDaysOrHours);
+        }
+        Self::new(keep)
     }
 
     /// The period's length.
@@ -160,6 +180,27 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+
+    #[rstest]
+    #[case("7d", Ok(168))]
+    #[case("24h", Ok(24))]
+    #[case("1d 12h", Ok(36))]
+    #[case("P7D", Ok(168))]
+    #[case("PT24H", Ok(24))]
+    #[case("60m", Err(PeriodError::NotDaysOrHours))]
+    #[case("3600s", Err(PeriodError::NotDaysOrHours))]
+    #[case("7d 1ms", Err(PeriodError::NotDaysOrHours))]
+    #[case("PT60M", Err(PeriodError::NotDaysOrHours))]
+    #[case("P1M", Err(PeriodError::NotDaysOrHours))]
+    #[case("2 months", Err(PeriodError::NotDaysOrHours))]
+    #[case("7", Err(PeriodError::NotDaysOrHours))]
+    #[case("0d", Err(PeriodError::OutOfRange))]
+    #[case("36501d", Err(PeriodError::OutOfRange))]
+    #[case("99999999999999999999d", Err(PeriodError::TooLong))]
+    fn declared_periods_are_days_or_hours(#[case] text: &str, #[case] hours: Result<u64, PeriodError>) {
+        let read = RetentionPeriod::in_days_or_hours(text);
+        assert_eq!(read.map(|period| period.get().as_secs()), hours.map(|hours| hours * 3_600));
+    }
 
     #[rstest]
     #[case("30d", 30 * 86_400_000)]
