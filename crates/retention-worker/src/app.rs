@@ -40,13 +40,9 @@ pub struct App {
 }
 
 impl App {
-    /// Puts everything together. Connects to nothing yet.
+    /// Puts everything together, for a run of these policies. Connects to nothing yet.
     #[must_use]
-    pub fn new(settings: Settings) -> Self {
-        let policies = vec![
-            RetentionPolicy::sicr(settings.sicr_retention),
-            RetentionPolicy::refresh(settings.refresh_retention),
-        ];
+    pub fn new(settings: Settings, policies: Vec<RetentionPolicy>) -> Self {
         let database = Database::new(settings.database_url.connect_options(), settings.limits.concurrency);
         let store = PgRetentionStore::new(database, settings.limits.lock_timeout);
         let metrics = Arc::new(Metrics::new(&policies, settings.schedule.interval()));

@@ -50,6 +50,9 @@ pub enum Command {
         #[command(flatten)]
         output: Output,
     },
+    /// One run of one declared policy now, with another retention; print its report.
+    #[command(after_long_help = help::of("cleanup"))]
+    Cleanup(Cleanup),
     /// Show the resolved settings, secrets hidden. Needs no database.
     #[command(after_long_help = help::of("config"))]
     Config {
@@ -68,6 +71,28 @@ pub enum Command {
         /// The command; the worker as a whole without it.
         command: Option<String>,
     },
+}
+
+/// What `cleanup` is asked to do.
+#[derive(Clone, Debug, Args)]
+pub struct Cleanup {
+    /// The table of a declared policy; the schema may be left out where only one such table is declared.
+    #[arg(long, value_name = "[SCHEMA.]TABLE")]
+    pub table: String,
+    /// The policy, where the table has several.
+    #[arg(long, value_name = "NAME")]
+    pub policy: Option<String>,
+    /// Delete rows older than this, in days or hours, instead of the policy's retention; not below its minimum.
+    #[arg(long, value_name = "DURATION")]
+    pub older_than: String,
+    /// Show what the run would meet. Deletes nothing, takes no row lock.
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub output: Output,
+    /// Write the metrics to this file when the run is over, atomically, for a textfile collector.
+    #[arg(long, value_name = "PATH")]
+    pub metrics_file: Option<PathBuf>,
 }
 
 /// How results are written to stdout.

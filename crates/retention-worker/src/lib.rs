@@ -6,6 +6,7 @@ pub mod cli;
 pub mod clock;
 pub mod commands;
 pub mod observe;
+pub mod policies;
 pub mod policy_file;
 pub mod render;
 pub mod scheduler;

@@ -37,7 +37,7 @@ const USAGE: (u8, &str) = (2, "wrong usage or settings, all faults named at once
 const NO_DATABASE: (u8, &str) =
     (3, "no usable database, or its clock is more than an hour off; nothing was touched");
 
-pub(super) const TOPICS: [Topic; 8] = [
+pub(super) const TOPICS: [Topic; 9] = [
     Topic {
         command: "",
         examples: &[
@@ -110,6 +110,28 @@ pub(super) const TOPICS: [Topic; 8] = [
         ],
         exits: &[(0, "nothing stands in the way of a run"), (1, "something would fail"), USAGE, NO_DATABASE],
         note: "Changes nothing. Run it after an upgrade of the worker or of the schema.",
+    },
+    Topic {
+        command: "cleanup",
+        examples: &[
+            (
+                "retention-worker cleanup --policy-file policies.toml --table outbox --older-than 7d",
+                "one declared policy now, for a CronJob",
+            ),
+            (
+                "retention-worker cleanup --policy-file policies.toml --table review.audit_log --policy audit-log-ordinary \
+                 --older-than 180d --dry-run",
+                "what it would meet, of a table with several policies",
+            ),
+        ],
+        exits: &[
+            (0, "done, or ended normally before everything was gone: the next run takes the rest"),
+            (1, "the policy failed"),
+            (2, "wrong usage, settings or policy file, a retention below the minimum; nothing was touched"),
+            NO_DATABASE,
+        ],
+        note: "Retentions are whole days or hours. The two built-in tables are not accepted: use `run`. docs/policies.md \
+               teaches policy files.",
     },
     Topic {
         command: "config",
@@ -206,7 +228,7 @@ mod tests {
         let understood = examples.filter_map(|(line, _)| arguments(line)).map(|arguments| {
             assert!(Cli::try_parse_from(&arguments).is_ok(), "{arguments:?}");
         });
-        assert_eq!(understood.count(), 19);
+        assert_eq!(understood.count(), 21);
     }
 
     #[test]
@@ -237,6 +259,7 @@ mod tests {
     #[case("help_run", &["run"])]
     #[case("help_plan", &["plan"])]
     #[case("help_check", &["check"])]
+    #[case("help_cleanup", &["cleanup"])]
     #[case("help_config", &["config"])]
     #[case("help_completions", &["completions"])]
     #[case("help_man", &["man"])]

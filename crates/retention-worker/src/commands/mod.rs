@@ -2,6 +2,7 @@
 
 mod advice;
 mod check;
+mod cleanup;
 mod config;
 mod plan;
 mod readiness;
@@ -15,9 +16,10 @@ use clap::CommandFactory as _;
 use clap_complete::Shell;
 
 use crate::app::App;
-use crate::cli::{Cli, Command, man, print};
+use crate::cli::{Cleanup, Cli, Command, man, print};
 use crate::observe::Traces;
 use crate::observe::logging::Logging;
+use crate::policies::Policies;
 use crate::render::colours;
 use crate::settings::Settings;
 
@@ -58,11 +60,19 @@ pub fn execute(cli: Cli, vars: impl IntoIterator<Item = (OsString, OsString)>) -
         cli.policy_file.map(|path| ("SESSION_RETENTION_POLICY_FILE".into(), path.into_os_string()));
     let settings = Settings::load(policy_file.into_iter().chain(vars))
         .map_err(|faults| format!("{faults}\n{WHERE_SETTINGS_ARE}"))?;
+    let policies = Policies::load(&settings)?;
     if let Command::Config { output } = cli.command {
         return Ok(config::execute(&settings, output.printer(colour)));
     }
+    let selected = match &cli.command {
+        Command::Cleanup(asked) => Some(vec![policies.selected(asked)?]),
+        _ => None,
+    };
     // What is told is never worth more than the work: without traces it goes on.
-    let makes_runs = matches!(cli.command, Command::Serve | Command::Run { .. });
+    let makes_runs = matches!(
+        cli.command,
+        Command::Serve | Command::Run { .. } | Command::Cleanup(Cleanup { dry_run: false, .. })
+    );
     let export = settings.traces.as_ref().filter(|_| makes_runs).map(Traces::start).transpose();
     let terminal = std::io::stderr().is_terminal();
     Logging::from_values(Some(&settings.log_filter), settings.log_format.as_deref(), terminal)
@@ -77,7 +87,7 @@ pub fn execute(cli: Cli, vars: impl IntoIterator<Item = (OsString, OsString)>) -
         .build()
         .map_err(|error| format!("the runtime could not be started: {error}"))?;
     let exit = runtime.block_on(async {
-        let app = App::new(settings);
+        let app = App::new(settings, selected.unwrap_or_else(|| policies.all()));
         match cli.command {
             Command::Serve => serve::execute(app).await,
             Command::Run { output, metrics_file } => {
@@ -85,6 +95,7 @@ pub fn execute(cli: Cli, vars: impl IntoIterator<Item = (OsString, OsString)>) -
             }
             Command::Plan { output } => Ok(plan::execute(&app, output.printer(colour)).await),
             Command::Check { output } => check::execute(&app, output.printer(colour)).await,
+            Command::Cleanup(asked) => cleanup::execute(&app, &asked, colour).await,
             Command::Config { .. } | Command::Completions { .. } | Command::Man { .. } => Ok(Exit::Done),
         }
     });

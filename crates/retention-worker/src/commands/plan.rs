@@ -29,11 +29,11 @@ pub(super) async fn execute(app: &App, printer: Printer) -> Exit {
     for target in targets {
         let preview = app.store.preview(&target, limits.max_run_duration).await;
         rows.push(PlanRow {
+            batch_size: target.policy.batch_size.unwrap_or(limits.batch_size),
             policy: target.policy.name,
             table: target.policy.table,
             cutoff: target.cutoff,
             preview,
-            batch_size: limits.batch_size,
             warnings: Vec::new(),
         });
     }

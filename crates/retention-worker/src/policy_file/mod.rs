@@ -5,6 +5,8 @@
 mod condition;
 mod declaration;
 mod fault;
+#[cfg(test)]
+mod handbook;
 mod keys;
 mod names;
 mod rules;
@@ -23,6 +25,7 @@ use self::keys::Keys;
 
 pub use fault::{PolicyFault, PolicyFaults};
 pub use names::table_name;
+pub(crate) use rules::built_in_tables;
 
 /// A policy as the file declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::declaration::Draft;
 use super::fault::Sink;
 
 /// The tables of the built-in policies, with the policy's name. How long their rows live is a setting.
-pub(crate) fn built_in() -> Vec<(TableName, String)> {
+pub(crate) fn built_in_tables() -> Vec<(TableName, String)> {
     RetentionPeriod::from_days(1)
         .map(|any| [RetentionPolicy::sicr(any), RetentionPolicy::refresh(any)])
         .into_iter()
@@ -19,7 +19,7 @@ pub(crate) fn built_in() -> Vec<(TableName, String)> {
 
 /// Adds the faults of the file as a whole.
 pub(super) fn check(drafts: &[Draft], faults: &mut Sink<'_>) {
-    let built_in = built_in();
+    let built_in = built_in_tables();
     for (index, draft) in drafts.iter().enumerate() {
         let subject = &draft.subject;
         let same = |other: &&Draft| other.name.is_some() && other.name == draft.name;

@@ -1,14 +1,16 @@
 //! Texts to values, one function per kind of value. An error is the reason alone; what is allowed is in the table.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::http::Uri;
-use retention_domain::RetentionPeriod;
 use retention_domain::calendar::{NightWindow, NightWindowError};
 use retention_domain::period::parse_duration;
+use retention_domain::{RetentionPeriod, TableName};
 
 use crate::observe::logging::Logging;
+use crate::policy_file::table_name;
 
 use super::secret::DatabaseUrl;
 use super::table::{Range, Setting};
@@ -72,7 +74,11 @@ pub(super) fn log_format(_: &Setting, text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// For settings of a later version: ignoring them would be worse than refusing them.
-pub(super) fn unsupported(_: &Setting, _: &str) -> Result<(), String> {
-    Err("not supported".to_owned())
+pub(super) fn path(_: &Setting, text: &str) -> Result<PathBuf, String> {
+    // It may hold credentials, and would be shown when it cannot be opened.
+    if text.contains("://") { Err("a URL".to_owned()) } else { Ok(PathBuf::from(text)) }
+}
+
+pub(super) fn table(_: &Setting, text: &str) -> Result<TableName, String> {
+    table_name(text)
 }

@@ -230,16 +230,20 @@ pub(super) static SHUTDOWN_GRACE: Setting = duration(
 pub(super) static POLICY_FILE: Setting = setting(
     "SESSION_RETENTION_POLICY_FILE",
     "file",
-    Unset::Means { what: "none", example: "" },
-    Range::Text("nothing, as declared policies are not supported by this version"),
-    "Declared policies (TOML)",
+    Unset::Means { what: "none", example: "deploy/policies/handbook.toml" },
+    Range::Text("the path of a TOML file that can be read"),
+    "Declared policies, see docs/policies.md; the option `--policy-file` wins over it",
 );
 pub(super) static AUDIT_TABLE: Setting = setting(
     "SESSION_RETENTION_AUDIT_TABLE",
     "table",
-    Unset::Means { what: "none", example: "" },
-    Range::Text("nothing, as the ledger is not supported by this version"),
-    "Ledger of the two built-in policies",
+    Unset::Means {
+        what: "none: the two built-in policies touch no other table",
+        example: "retention.ledger",
+    },
+    Range::Text("SCHEMA.TABLE, as the catalogue spells it"),
+    "Ledger of the two built-in policies: a row for each batch, in the transaction of the delete; \
+     `deploy/postgres/ledger.sql` makes it. Declared policies name theirs in the policy file",
 );
 pub(super) static OTEL_EXPORTER_OTLP_ENDPOINT: Setting = setting(
     "OTEL_EXPORTER_OTLP_ENDPOINT",

@@ -2,11 +2,12 @@
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use retention_domain::calendar::Schedule;
 use retention_domain::run::WINDOW_ROWS;
-use retention_domain::{RetentionPeriod, RunLimits};
+use retention_domain::{RetentionPeriod, RunLimits, TableName};
 use serde::Serialize;
 
 use super::fault::{Fault, Faults};
@@ -33,6 +34,10 @@ pub struct Settings {
     pub http_addr: SocketAddr,
     /// Time after the first signal before the batch in flight is cancelled.
     pub shutdown_grace: Duration,
+    /// The file of declared policies.
+    pub policy_file: Option<PathBuf>,
+    /// The ledger of the two built-in policies.
+    pub audit_table: Option<TableName>,
     /// Where traces go; nowhere without it.
     pub traces: Option<TraceSettings>,
     /// Which log lines are written; a filter that logging understands.
@@ -82,8 +87,8 @@ impl Settings {
         let concurrency = reader.read(&table::CONCURRENCY, own.concurrency, parse::integer);
         let http_addr = reader.read(&table::HTTP_ADDR, own.http_addr, parse::address);
         let shutdown_grace = reader.read(&table::SHUTDOWN_GRACE, own.shutdown_grace, parse::duration);
-        reader.read(&table::POLICY_FILE, own.policy_file, parse::unsupported);
-        reader.read(&table::AUDIT_TABLE, own.audit_table, parse::unsupported);
+        let policy_file = reader.read(&table::POLICY_FILE, own.policy_file, parse::path);
+        let audit_table = reader.read(&table::AUDIT_TABLE, own.audit_table, parse::table);
         let rust_log = given(shared.rust_log.as_deref());
         let log_format_text = shared.log_format.clone();
         let traces = traces::read(&mut reader, &shared);
@@ -117,6 +122,8 @@ impl Settings {
                 },
                 http_addr: http_addr?,
                 shutdown_grace: shutdown_grace?,
+                policy_file,
+                audit_table,
                 traces,
                 log_filter: log_filter?,
                 log_format,
