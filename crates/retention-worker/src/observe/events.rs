@@ -13,6 +13,7 @@ use retention_domain::{
 use serde_json::Value;
 use tracing::{Span, debug, error, info, warn};
 
+use super::audit;
 use super::in_flight::InFlight;
 use super::metric_table::RUN_PHASE;
 use super::metrics::Metrics;
@@ -58,6 +59,7 @@ impl Observer {
 
     fn started(&self, run: &mut InFlight, job_run_id: &str, skew_ms: i64, targets: &[Target]) {
         run.begin(job_run_id);
+        run.audit.begin(targets);
         self.metrics.clock_compared(skew_ms);
         self.status.run_started(job_run_id);
         let cutoff_of = |name: &str| {
@@ -89,6 +91,7 @@ impl Observer {
         self.metrics.batch_ended(policy, deleted, took);
         self.status.rows_deleted(deleted);
         let name = policy.name.as_str();
+        run.audit.deleted(name, deleted);
         let span = run.phase(name).commit_batch(lane, deleted);
         if deleted == 0 {
             return;
@@ -157,6 +160,8 @@ impl Observer {
         self.metrics.run_refused(took);
         self.status.run_refused(job_run_id, reason, took);
         tell_failure(run, RUN_PHASE, &reason.to_string());
+        // Only a run that broke off has a trail.
+        audit::tell(run);
         run.conclude(&conclusion(Outcome::Failed, StopReason::Error), Some(&reason.to_string()));
         let backlog: Value = self.tables.iter().map(|table| (table.clone(), Value::Null)).collect();
         tell_completion(run, (0, 0), took, &backlog, Outcome::Failed, StopReason::Error);
@@ -173,6 +178,8 @@ impl Observer {
             }
             tell_phase(run, policy);
         }
+        run.audit.completed(report);
+        audit::tell(run);
         let failed: Vec<&str> = report.policies.iter().filter_map(|policy| policy.error.as_deref()).collect();
         let exception = (report.outcome() == Outcome::Failed).then(|| failed.join("; "));
         run.conclude(&conclusion(report.outcome(), report.stop_reason()), exception.as_deref());

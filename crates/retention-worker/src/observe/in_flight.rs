@@ -9,12 +9,16 @@ use tracing::field::Empty;
 use tracing::{Span, info_span};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
+use super::audit::Audit;
+
 /// The run in flight; empty between runs.
 #[derive(Debug)]
 pub(super) struct InFlight {
     job_run_id: String,
     span: Span,
     phases: HashMap<String, Phase>,
+    /// What is to be on record when it is over.
+    pub(super) audit: Audit,
 }
 
 /// One policy of the run.
@@ -35,14 +39,19 @@ pub(super) struct Phase {
 impl InFlight {
     /// No run.
     pub(super) fn none() -> Self {
-        Self { job_run_id: String::new(), span: Span::none(), phases: HashMap::new() }
+        Self {
+            job_run_id: String::new(),
+            span: Span::none(),
+            phases: HashMap::new(),
+            audit: Audit::default(),
+        }
     }
 
     /// Begins a run, unless it has begun already.
     pub(super) fn begin(&mut self, job_run_id: &str) {
         if self.job_run_id != job_run_id {
             let span = info_span!(parent: None, "SessionRetentionJob", jobRunId = job_run_id);
-            *self = Self { job_run_id: job_run_id.to_owned(), span, phases: HashMap::new() };
+            *self = Self { job_run_id: job_run_id.to_owned(), span, ..Self::none() };
         }
     }
 

@@ -16,8 +16,9 @@ use super::lines::Lines;
 use super::traces::Traces;
 
 /// What holds unless `RUST_LOG` says otherwise for the same target. The libraries below us log statements; and
-/// what a server sends as a notice may quote rows (a trigger's `RAISE WARNING`), so it is never shown unasked.
-const BASE: &str = "info,sqlx=warn,sqlx::postgres::notice=off,sea_orm=warn";
+/// what a server sends as a notice may quote rows (a trigger's `RAISE WARNING`), so it is never shown unasked. What was
+/// deleted is on record whatever the level of everything else.
+const BASE: &str = "info,audit=info,sqlx=warn,sqlx::postgres::notice=off,sea_orm=warn";
 
 /// Logging cannot be set up as asked.
 #[derive(Debug, thiserror::Error)]

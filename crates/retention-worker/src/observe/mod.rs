@@ -3,6 +3,7 @@
 //! What happens is a [`retention_domain::ports::RunEvent`]; [`events::Observer`] alone turns it into lines, spans
 //! and numbers. Nothing here decides when a run starts or what goes.
 
+mod audit;
 pub mod events;
 #[cfg(test)]
 pub(crate) mod fixtures;
@@ -14,6 +15,7 @@ pub mod logging;
 pub mod metric_page;
 pub mod metric_table;
 pub mod metrics;
+mod policy_hash;
 mod register;
 pub mod status;
 mod textfile;

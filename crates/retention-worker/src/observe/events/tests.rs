@@ -18,6 +18,7 @@ use tracing_subscriber::registry::LookupSpan;
 use super::*;
 use crate::observe::fixtures::{self, CONDITION_VALUE, Captured, INTERVAL, NIGHT, RUN_ID, Still};
 use crate::observe::logging::Logging;
+use crate::observe::policy_hash::policy_hash;
 
 /// An observer whose lines and spans can be looked at.
 struct Bench {
@@ -130,6 +131,43 @@ fn the_log_of_an_eventful_run() {
     let bench = Bench::new();
     bench.lines("info", eventful);
     insta::assert_snapshot!("log_of_an_eventful_run", bench.written.text());
+}
+
+#[rstest]
+#[case::whatever_the_level("off", 3)]
+#[case::unless_it_is_named("info,audit=off", 0)]
+fn each_policy_leaves_its_record(#[case] level: &str, #[case] records: usize) {
+    let bench = Bench::new();
+    let lines = bench.lines(level, eventful);
+    let records_of: Vec<_> = lines.iter().filter(|line| line["target"] == "audit").collect();
+    assert_eq!(records_of.len(), records, "{lines:#?}");
+    for (line, (rows, policy)) in records_of.iter().zip([500, 20, 0].iter().zip(&bench.policies)) {
+        let told = ["policy", "table", "rows", "policyHash"].map(|name| line[name].clone());
+        let expected = [
+            json!(policy.name.as_str()),
+            json!(policy.table.to_string()),
+            json!(rows),
+            json!(policy_hash(policy)),
+        ];
+        assert_eq!(told, expected);
+    }
+}
+
+#[test]
+fn a_run_that_breaks_off_leaves_what_was_committed_on_record() {
+    let lines = Bench::new().lines("off", |bench| {
+        bench.start(0);
+        bench.batch(0, 500, 1);
+        bench.batch(0, 30, 2);
+        bench.refuse(&RunRefused::Broken);
+        bench.refuse(&RunRefused::ClockSkew { skew_ms: 7_200_000 });
+    });
+    let told: Vec<_> =
+        lines.iter().map(|line| (&line["policy"], &line["rows"], &line["stopReason"])).collect();
+    let error = json!("error");
+    let of = ["sicr", "refresh", "outbox"].map(|name| json!(name));
+    let rows = [json!(530), json!(0)];
+    assert_eq!(told, [(&of[0], &rows[0], &error), (&of[1], &rows[1], &error), (&of[2], &rows[1], &error)]);
 }
 
 #[test]
