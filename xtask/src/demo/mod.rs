@@ -3,6 +3,7 @@
 //! Owns the sequence: a database, rows, plan, run, verdict, clean-up. What is expected is worked out in
 //! `reference.sql` from the definitions alone; nothing of the worker's SQL or of its policies is used here.
 
+mod handbook;
 mod reference;
 pub mod report;
 pub mod table;
@@ -36,6 +37,9 @@ pub struct Args {
     /// Equal seeds make equal rows
     #[arg(long, value_name = "U64", default_value_t = 1)]
     seed: u64,
+    /// Show declared policies instead: deploy/policies/handbook.toml on the tables of an example service
+    #[arg(long)]
+    handbook: bool,
     /// Keep the database as it is after the runs, until Ctrl-C
     #[arg(long)]
     keep: bool,
@@ -62,18 +66,17 @@ pub async fn run(args: Args) -> Result<()> {
         stage = Stage::set_up() => stage?,
         error = &mut interrupted => return Err(error),
     };
-    let verdict = tokio::select! {
+    let (failed, checks) = tokio::select! {
         verdict = stage.play(&args) => verdict?,
         error = &mut interrupted => return Err(error),
     };
-    say(&verdict)?;
     if args.keep {
         say(format_args!("\nthe database stays until Ctrl-C:\n  psql '{}'", stage.database.url()))?;
         interrupted.await;
     }
     stage.clean_up().await?;
     say("\ncleaned up")?;
-    ensure!(verdict.failed() == 0, "the demo failed: {} of {} checks", verdict.failed(), verdict.checks());
+    ensure!(failed == 0, "the demo failed: {failed} of {checks} checks");
     Ok(())
 }
 
@@ -85,7 +88,46 @@ impl Stage {
         Ok(Self { database, server })
     }
 
-    async fn play(&self, args: &Args) -> Result<Verdict> {
+    /// Plays what was asked for and shows the verdict; how many checks did not hold, and of how many.
+    async fn play(&self, args: &Args) -> Result<(usize, usize)> {
+        if args.handbook {
+            let verdict = self.play_the_handbook(args).await?;
+            say(&verdict)?;
+            return Ok((verdict.failed(), verdict.checks()));
+        }
+        let verdict = self.play_the_session_job(args).await?;
+        say(&verdict)?;
+        Ok((verdict.failed(), verdict.checks()))
+    }
+
+    async fn play_the_handbook(&self, args: &Args) -> Result<handbook::Verdict> {
+        let mut conn = PgConnection::connect(self.database.url()).await?;
+        let rows = args.rows / 10;
+        handbook::set_the_scene(&mut conn, rows, args.seed).await?;
+        say(format_args!(
+            "the ten tables of an example service, {rows} rows each and some odd ones by hand"
+        ))?;
+
+        title("retention-worker plan --policy-file deploy/policies/handbook.toml")?;
+        let with_the_file = ["--policy-file", handbook::POLICIES];
+        let run = ["run", "--format", "json"];
+        let plan = self.worker(&[&["plan"], &with_the_file[..]].concat()).await?;
+        say(plan.stdout.trim_end())?;
+        let plan = self.worker(&[&["plan", "--format", "json"], &with_the_file[..]].concat()).await?;
+        let plan = Plan::read(&plan)?;
+
+        title("retention-worker run --format json --policy-file deploy/policies/handbook.toml")?;
+        let first = Report::read(&self.worker(&[&run, &with_the_file[..]].concat()).await?)?;
+        say(&first)?;
+        let after_first = handbook::compare(&mut conn).await?;
+        let second = Report::read(&self.worker(&[&run, &with_the_file[..]].concat()).await?)?;
+        let after_second = handbook::compare(&mut conn).await?;
+
+        title("what went, moved and stayed, by SQL of the demo's own")?;
+        Ok(handbook::judge(&plan, [&first, &second], [&after_first, &after_second]))
+    }
+
+    async fn play_the_session_job(&self, args: &Args) -> Result<Verdict> {
         let mut conn = PgConnection::connect(self.database.url()).await?;
         let began = Instant::now();
         let seeded = seed::fill(&mut conn, &shape(args)?, &ProgressBar::hidden()).await?;

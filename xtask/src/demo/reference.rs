@@ -43,24 +43,30 @@ impl Reference {
     /// What has become of the rows, one entry a table. On the connection that worked the reference out: contents
     /// are compared as text, which depends on a session's settings.
     pub async fn compare(&self, conn: &mut PgConnection) -> Result<Vec<Comparison>> {
-        let rows = sqlx::query(include_str!("comparison.sql"))
-            .fetch_all(conn)
-            .await
-            .context("comparing what is there with what should be")?;
-        let read = |row: &sqlx::postgres::PgRow| {
-            Ok(Comparison {
-                table: row.try_get("table_name")?,
-                before: row.try_get("before")?,
-                goes: row.try_get("goes")?,
-                blocked: row.try_get("blocked")?,
-                gone: row.try_get("gone")?,
-                wrongly_gone: row.try_get("wrongly_gone")?,
-                left_over: row.try_get("left_over")?,
-                altered: row.try_get("altered")?,
-            })
-        };
-        rows.iter().map(read).collect()
+        compare(conn).await
     }
+}
+
+/// What has become of the rows of whatever is on record in the schema `demo`, one entry a table. On the connection that
+/// put it there.
+pub async fn compare(conn: &mut PgConnection) -> Result<Vec<Comparison>> {
+    let rows = sqlx::query(include_str!("comparison.sql"))
+        .fetch_all(conn)
+        .await
+        .context("comparing what is there with what should be")?;
+    let read = |row: &sqlx::postgres::PgRow| {
+        Ok(Comparison {
+            table: row.try_get("table_name")?,
+            before: row.try_get("before")?,
+            goes: row.try_get("goes")?,
+            blocked: row.try_get("blocked")?,
+            gone: row.try_get("gone")?,
+            wrongly_gone: row.try_get("wrongly_gone")?,
+            left_over: row.try_get("left_over")?,
+            altered: row.try_get("altered")?,
+        })
+    };
+    rows.iter().map(read).collect()
 }
 
 #[cfg(test)]
