@@ -1,5 +1,6 @@
 //! Declared policies and `cleanup`, as processes: what they print, what goes, how they exit.
 
+mod advice;
 mod refusals;
 
 use std::path::PathBuf;

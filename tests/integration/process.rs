@@ -222,7 +222,18 @@ async fn plan_counts_like_the_reference_deletes_nothing_and_waits_for_no_lock() 
     assert_eq!(refresh["expected_batches"], expected.goes.len().div_ceil(50));
     let keys: BTreeSet<&String> = refresh.as_object().unwrap().keys().collect();
     assert_eq!(keys.len(), 11);
-    assert_eq!(refresh["warnings"].as_array().unwrap().len(), 2);
+    let warnings: Vec<_> =
+        refresh["warnings"].as_array().unwrap().iter().map(|warning| warning.as_str().unwrap()).collect();
+    let about = [
+        "without a usable date",
+        "unknown status",
+        "no index finds due rows",
+        "finds rows by parent_session_id",
+    ];
+    assert_eq!(warnings.len(), about.len(), "{warnings:?}");
+    for (warning, about) in warnings.iter().zip(about) {
+        assert!(warning.contains(about), "{warnings:?}");
+    }
     assert_eq!((rows.all_sessions().await?, rows.all_requests().await?), (sessions, requests));
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The preflight: looks at a policy's table and at our rights before anything is deleted, and says what would fail,
 //! cost too much or surprise, and what mends it. Reads the catalogue alone: no row, no lock on rows, no DDL.
 
+mod churn;
 mod facts;
 mod indexes;
 mod neighbours;
@@ -15,6 +16,7 @@ use retention_domain::{Failure, RetentionPolicy};
 use sqlx::postgres::PgRow;
 use sqlx::{Executor, Row};
 
+use self::churn::Churn;
 use self::facts::{ForeignKey, TableFacts, Trigger};
 use crate::catalogue;
 use crate::destination;
@@ -98,8 +100,10 @@ struct Examined<'a> {
     partitions_before: Vec<String>,
     /// Why the archive or the ledger would refuse; `None` where there is neither, or nothing wrong.
     destination: Option<String>,
-    /// Whether an index serves the policy's predicate; `None` where that could not be asked.
-    age_indexed: Option<bool>,
+    /// The indexes that serve the policy's predicate, none if none does; `None` where that could not be asked.
+    age_indexes: Option<Vec<String>>,
+    /// What the statistics say of the table, or of each of its partitions.
+    churn: Vec<Churn>,
 }
 
 impl Examined<'_> {
@@ -139,6 +143,7 @@ impl Examined<'_> {
         findings.push(rows::security(self));
         findings.extend(rows::triggers(self));
         findings.extend([rows::rules(self), rows::replica_identity(self)]);
+        findings.extend(churn::autovacuum(self));
         findings
     }
 }
@@ -198,12 +203,14 @@ async fn examine<'a>(session: &mut Session, target: &'a Target) -> Result<Option
     let partitions = catalogue::check_partitions(&parts).map(|()| parts.len());
     let before = query(sql::partitions_before(target)).fetch_all(&mut ***session).await?;
     let partitions_before = before.iter().map(|row| row.try_get("name")).collect::<Result<_, _>>()?;
+    let churn = query(sql::preflight_churn(policy)).fetch_all(&mut ***session).await?;
+    let churn = churn.iter().map(Churn::read).collect::<Result<_, _>>()?;
     let destination = match destination::examine(session, target).await {
         Ok(_) => None,
         Err(error) => Some(Refused::sentence(error)?),
     };
     // Also EXPLAIN asks for the right to read.
-    let age_indexed = if columns.is_ok() && table.may_use_schema && table.may_select {
+    let age_indexes = if columns.is_ok() && table.may_use_schema && table.may_select {
         let costs =
             "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off";
         session.execute(sqlx::raw_sql(costs)).await?;
@@ -214,7 +221,7 @@ async fn examine<'a>(session: &mut Session, target: &'a Target) -> Result<Option
         .fetch_all(&mut ***session)
         .await?;
         let lines = plan.iter().map(|line: &PgRow| line.try_get(0)).collect::<Result<Vec<_>, _>>()?;
-        indexes::serves(&lines)
+        indexes::serving(&lines)
     } else {
         None
     };
@@ -227,6 +234,7 @@ async fn examine<'a>(session: &mut Session, target: &'a Target) -> Result<Option
         partitions,
         partitions_before,
         destination,
-        age_indexed,
+        age_indexes,
+        churn,
     }))
 }

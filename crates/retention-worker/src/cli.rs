@@ -43,6 +43,9 @@ pub enum Command {
     Plan {
         #[command(flatten)]
         output: Output,
+        /// Say also how long a run would take if it deleted so many rows a second.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        rows_per_second: Option<u32>,
     },
     /// Look at tables, rights, indexes and server for what would fail or cost too much, and say what mends it.
     #[command(after_long_help = help::of("check"))]

@@ -9,13 +9,27 @@ use crate::sql::ident;
 const PARENT: &str = "parent-index";
 const AGE: &str = "age-index";
 
-/// Whether this plan reads in the order of an index: see `sql::preflight_age_index`. `None` where it reads nothing,
-/// because row security leaves no row to read.
-pub(super) fn serves(plan: &[&str]) -> Option<bool> {
+/// The indexes in whose order this plan reads, none if it sorts: see `sql::preflight_age_index`. `None` where it reads
+/// nothing, because row security leaves no row to read.
+pub(super) fn serving(plan: &[&str]) -> Option<Vec<String>> {
     let nodes = || plan.iter().map(|line| line.trim_start_matches([' ', '-', '>']));
     let sorts = nodes().any(|node| node == "Sort" || node == "Incremental Sort");
     let reads = nodes().any(|node| node.contains(" Scan "));
-    reads.then(|| !sorts && nodes().any(|node| node.starts_with("Index ")))
+    reads.then(|| if sorts { Vec::new() } else { nodes().filter_map(index).collect() })
+}
+
+/// The name in `Index Scan using name on …`, as the server quotes it.
+fn index(node: &str) -> Option<String> {
+    let (scan, rest) = node.split_once(" using ")?;
+    if !scan.starts_with("Index ") {
+        return None;
+    }
+    let mut quoted = false;
+    let end = rest.find(|c| {
+        quoted ^= c == '"';
+        c == ' ' && !quoted
+    });
+    Some(rest[..end.unwrap_or(rest.len())].to_owned())
 }
 
 /// The index by which the children of a row are found: by the leaf rule, and by the foreign key's own check.
@@ -42,8 +56,15 @@ pub(super) fn parent(examined: &Examined<'_>) -> Option<Finding> {
 pub(super) fn age(examined: &Examined<'_>) -> Option<Finding> {
     let (policy, facts) = (examined.policy, &examined.table);
     let column = &policy.age_column;
-    if examined.age_indexed? {
-        return Some(examined.ok(AGE, format!("an index finds due rows by {column}")));
+    match &examined.age_indexes.as_ref()?[..] {
+        [] => {}
+        [index] => return Some(examined.ok(AGE, format!("index {index} finds due rows by {column}"))),
+        [index, others @ ..] => {
+            let others = others.len();
+            return Some(
+                examined.ok(AGE, format!("index {index} and {others} more find due rows by {column}")),
+            );
+        }
     }
     let create = create_age_index(policy, &examined.relation(), facts.conditions_are_text);
     let invalid = facts.invalid_age_indexes.as_deref();
@@ -68,13 +89,15 @@ fn instead_of(invalid: Option<&str>, create: &str) -> String {
     }
 }
 
-/// An index that serves the policy: partial where the planner can prove that it does. That is so for text alone: an
-/// enum is compared as text, which an index on the enum says nothing about.
+/// An index that serves the policy: partial where the planner can prove that it does. That is so for text, and where
+/// nothing is compared: an enum is compared as text, which an index on the enum says nothing about, and a number as a bigint.
 fn create_age_index(policy: &RetentionPolicy, relation: &str, conditions_are_text: bool) -> String {
     let columns: Vec<_> =
         [&policy.age_column].into_iter().chain(&policy.key).map(|column| ident(column)).collect();
     let columns = format!("({})", columns.join(", "));
-    if policy.conditions.is_empty() || !conditions_are_text {
+    let mut values = policy.conditions.iter().flat_map(|condition| condition.test.values());
+    let provable = conditions_are_text && values.all(|value| matches!(value, Value::Text(_)));
+    if policy.conditions.is_empty() || !provable {
         return format!("CREATE INDEX CONCURRENTLY ON {relation} {columns};");
     }
     let conditions: Vec<_> = policy.conditions.iter().map(literally).collect();
@@ -114,14 +137,23 @@ mod tests {
 
     #[test]
     fn a_plan_serves_if_it_has_an_index_and_no_sort() {
-        assert_eq!(serves(&["Index Scan using by_age on t due", "  Index Cond: (…)"]), Some(true));
-        assert_eq!(serves(&["Append", "  ->  Index Only Scan using \"Sort\" on t due"]), Some(true));
+        let serving = |plan: &[&str]| serving(plan).map(|names| names.join(" "));
+        let names = |names: &str| Some(names.to_owned());
+        assert_eq!(serving(&["Index Scan using by_age on t due", "  Index Cond: (…)"]), names("by_age"));
         assert_eq!(
-            serves(&["Sort", "  Sort Key: age", "  ->  Index Scan using by_status on t due"]),
-            Some(false)
+            serving(&[
+                "Append",
+                "  ->  Index Only Scan using \"Sort on \"\" it\" on t due",
+                "  ->  Index Scan Backward using b on u"
+            ]),
+            names("\"Sort on \"\" it\" b")
         );
-        assert_eq!(serves(&["Seq Scan on t due"]), Some(false));
-        assert_eq!(serves(&["Sort", "  ->  Result", "        One-Time Filter: false"]), None);
+        assert_eq!(
+            serving(&["Sort", "  Sort Key: age", "  ->  Index Scan using by_status on t due"]),
+            names("")
+        );
+        assert_eq!(serving(&["Seq Scan on t due"]), names(""));
+        assert_eq!(serving(&["Sort", "  ->  Result", "        One-Time Filter: false"]), None);
     }
 
     #[test]

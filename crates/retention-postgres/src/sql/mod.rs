@@ -4,6 +4,7 @@
 mod archive;
 mod backlog;
 mod catalog;
+mod churn;
 mod climb;
 mod count;
 mod delete_batch;
@@ -17,6 +18,7 @@ mod window;
 pub use archive::columns_of;
 pub use backlog::{backlog, backlog_flat};
 pub use catalog::columns;
+pub use churn::preflight_churn;
 pub use climb::climb;
 pub use count::{count_due, preview_extras};
 pub use delete_batch::{Deletion, LeafRule, delete_batch};

@@ -1,5 +1,6 @@
 //! What the preflight asks the catalogue. Reads only, and takes no lock but the one every reader of a table takes.
 
+use retention_domain::guard::Value;
 use retention_domain::plan::Target;
 use retention_domain::{RetentionPolicy, TableName};
 use sea_orm::Statement;
@@ -33,14 +34,19 @@ pub fn preflight_table(policy: &RetentionPolicy) -> Statement {
     let conditions: Vec<_> = policy.conditions.iter().map(|of| sql.bind(of.column.clone())).collect();
     let needed = [&age].into_iter().chain(&keys).chain([&parent]).chain(&conditions).map(String::as_str);
     let needed = needed.collect::<Vec<_>>().join(", ");
-    let conditions_are_text = if conditions.is_empty() {
+    // What is compared with nothing, or with numbers, needs no text.
+    let compared = policy.conditions.iter().zip(&conditions);
+    let compared =
+        compared.filter(|(of, _)| of.test.values().iter().any(|value| matches!(value, Value::Text(_))));
+    let compared: Vec<_> = compared.map(|(_, column)| column.as_str()).collect();
+    let conditions_are_text = if compared.is_empty() {
         "TRUE".to_owned()
     } else {
         format!(
             "NOT EXISTS (
     SELECT FROM pg_catalog.pg_attribute AS tested JOIN pg_catalog.pg_type AS type ON type.oid = tested.atttypid
     WHERE tested.attrelid = class.oid AND tested.attname IN ({}) AND type.typcategory <> 'S')",
-            conditions.join(", ")
+            compared.join(", ")
         )
     };
     let invalid = |column: &str| {

@@ -142,6 +142,7 @@ snapshot!(refresh_preflight_foreign_keys, super::preflight_foreign_keys(&refresh
 snapshot!(refresh_preflight_triggers, super::preflight_triggers(&refresh().policy));
 snapshot!(refresh_preflight_age_index, super::preflight_age_index(&refresh(), &Place::Table));
 snapshot!(odd_names_preflight_age_index, super::preflight_age_index(&odd(), &Place::Table));
+snapshot!(refresh_preflight_churn, super::preflight_churn(&refresh().policy));
 snapshot!(refresh_climb, super::climb(&refresh(), &rows(), 100_000));
 snapshot!(odd_names_window, super::window(&odd(), None, 10));
 snapshot!(odd_names_delete_batch, deleting(&odd(), LeafRule::ForeignKey));

@@ -95,6 +95,10 @@ pub(super) const TOPICS: [Topic; 9] = [
         examples: &[
             ("retention-worker plan", "how many rows would go, and how many are blocked and why"),
             ("retention-worker plan --format json | jq '.policies[].deletable'", "the numbers alone"),
+            (
+                "retention-worker plan --rows-per-second 5000",
+                "also how long it takes at the rate measured here",
+            ),
         ],
         exits: &[(0, "done"), (1, "a policy could not be examined"), USAGE, NO_DATABASE],
         note: "Reads only. On large tables it takes as long as the scan of a run, and is bounded like one.",
@@ -228,7 +232,7 @@ mod tests {
         let understood = examples.filter_map(|(line, _)| arguments(line)).map(|arguments| {
             assert!(Cli::try_parse_from(&arguments).is_ok(), "{arguments:?}");
         });
-        assert_eq!(understood.count(), 21);
+        assert_eq!(understood.count(), 22);
     }
 
     #[test]

@@ -14,5 +14,5 @@ pub(super) async fn execute(app: &App, asked: &Cleanup, colour: bool) -> Result<
         // A run's numbers that are there already must not be replaced by those of no run.
         tracing::warn!(path = %path.display(), "a dry run has no metrics, the metrics file is not written");
     }
-    Ok(plan::execute(app, printer).await)
+    Ok(plan::execute(app, printer, None).await)
 }

@@ -93,7 +93,9 @@ pub fn execute(cli: Cli, vars: impl IntoIterator<Item = (OsString, OsString)>) -
             Command::Run { output, metrics_file } => {
                 run::execute(&app, output.printer(colour), metrics_file.as_deref()).await
             }
-            Command::Plan { output } => Ok(plan::execute(&app, output.printer(colour)).await),
+            Command::Plan { output, rows_per_second } => {
+                Ok(plan::execute(&app, output.printer(colour), rows_per_second).await)
+            }
             Command::Check { output } => check::execute(&app, output.printer(colour)).await,
             Command::Cleanup(asked) => cleanup::execute(&app, &asked, colour).await,
             Command::Config { .. } | Command::Completions { .. } | Command::Man { .. } => Ok(Exit::Done),

@@ -36,7 +36,7 @@ pub(super) fn identifier(name: &str) -> Result<&str, String> {
 pub(super) fn columns(value: &DeValue<'_>) -> Result<Vec<String>, String> {
     let DeValue::Array(array) = value else { return Err(format!("{}, not a list", kind(value))) };
     let mut names = Vec::new();
-    for item in array.iter() {
+    for item in array {
         let name = column(item.get_ref())?;
         if names.contains(&name) {
             return Err(format!("{name:?} is in it twice"));

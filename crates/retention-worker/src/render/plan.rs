@@ -20,8 +20,10 @@ pub struct PlanRow {
     pub preview: Result<Preview, Failure>,
     /// Rows per batch, at least 1.
     pub batch_size: u32,
-    /// What the caller has to say; what follows from the preview is added here.
+    /// What the caller warns of; what follows from the preview is added here.
     pub warnings: Vec<String>,
+    /// What the caller has to say beside that. In JSON they follow the warnings.
+    pub notes: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -43,6 +45,8 @@ struct Part<'a> {
     oldest_age_seconds: Option<u64>,
     expected_batches: Option<u64>,
     warnings: Vec<String>,
+    #[serde(skip)]
+    notes: usize,
 }
 
 /// The plan as one JSON object on one line. The counts of a policy that could not be examined are null.
@@ -73,8 +77,10 @@ pub fn plan_text(now: DateTime<Utc>, policies: &[PlanRow]) -> String {
     );
     let remarks = remarks(parts.iter().map(|part| {
         let target = format!("{}, rows older than {}", part.table, part.cutoff);
-        let warnings = part.warnings.iter().map(|warning| format!("warning: {warning}"));
-        (part.policy.to_owned(), [target].into_iter().chain(warnings).collect())
+        let (warnings, notes) = part.warnings.split_at(part.warnings.len() - part.notes);
+        let warnings = warnings.iter().map(|warning| format!("warning: {warning}"));
+        let notes = notes.iter().map(|note| format!("note: {note}"));
+        (part.policy.to_owned(), [target].into_iter().chain(warnings).chain(notes).collect())
     }));
     format!("preview at {}: nothing is deleted\n\n{table}\n\n{remarks}", timestamp(now))
 }
@@ -97,6 +103,7 @@ impl<'a> Part<'a> {
             expected_batches: preview
                 .map(|preview| preview.deletable.div_ceil(u64::from(row.batch_size.max(1)))),
             warnings: warnings(row),
+            notes: row.notes.len(),
         }
     }
 }
@@ -122,7 +129,7 @@ fn warnings(row: &PlanRow) -> Vec<String> {
             }
         }
     }
-    warnings.extend(row.warnings.iter().cloned());
+    warnings.extend(row.warnings.iter().chain(&row.notes).cloned());
     warnings
 }
 
@@ -145,6 +152,7 @@ mod tests {
             preview,
             batch_size: 5_000,
             warnings: Vec::new(),
+            notes: Vec::new(),
         }
     }
 
@@ -155,7 +163,7 @@ mod tests {
             Preview { due: 23, deletable: 20, blocked: 3, undated: 1, unknown_status: 2_000, oldest };
         let missing = Failure::new(FailureKind::Fatal, "table review.outbox does not exist (42P01)");
         vec![
-            row(0, Ok(sicr)),
+            PlanRow { notes: vec!["index ix finds due rows by created_at".to_owned()], ..row(0, Ok(sicr)) },
             PlanRow { warnings: vec!["the index for it is missing".to_owned()], ..row(1, Ok(refresh)) },
             row(2, Err(missing)),
         ]

@@ -57,8 +57,13 @@ pub(super) fn numbers<const N: usize>(
 ) -> String {
     let mut table = table(rows);
     table.set_header(header);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
+    for (index, column) in table.column_iter_mut().enumerate() {
+        if index == 0 {
+            // Headers may break, names may not.
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        } else {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
     }
     table.trim_fmt()
 }
