@@ -213,6 +213,35 @@ async fn the_example_service_passes_the_check() -> Result<()> {
     Ok(())
 }
 
+/// A nested loop may run a locking sub-select once per outer row, and then `LIMIT` bounds nothing. Seen by a trigger, which
+/// counts what each statement takes.
+#[tokio::test]
+async fn cleanup_takes_no_more_than_a_batch_under_another_plan() -> Result<()> {
+    let (database, pool) = service().await?;
+    sqlx::raw_sql(
+        "CREATE TABLE taken (rows bigint); \
+         CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS \
+           $$ BEGIN INSERT INTO public.taken SELECT count(*) FROM gone; RETURN NULL; END $$; \
+         CREATE TRIGGER note AFTER DELETE ON review.outbox REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION note(); \
+         INSERT INTO review.outbox (topic, payload, created_at, offset_acked) \
+           SELECT 't', '{}', now() - interval '9 days', n FROM generate_series(1, 196) AS n",
+    )
+    .execute(&pool)
+    .await?;
+    for planner in
+        ["hashjoin", "mergejoin", "hashagg", "sort", "material", "indexscan", "indexonlyscan", "bitmapscan"]
+    {
+        let set = format!("ALTER DATABASE {} SET enable_{planner} = off", database.name());
+        sqlx::raw_sql(AssertSqlSafe(set)).execute(&pool).await?;
+    }
+    let worker = worker(&database).set("SESSION_RETENTION_BATCH_SIZE", "10");
+    let finished = worker.finish(&["cleanup", "--table", "outbox", "--older-than", "7d"]).await?;
+    assert_eq!(finished.code(), Some(0), "{}", finished.stderr);
+    assert_eq!(number(&pool, "SELECT sum(rows)::bigint FROM taken").await?, 200);
+    assert_eq!(number(&pool, "SELECT max(rows) FROM taken").await?, 10);
+    Ok(())
+}
+
 #[tokio::test]
 async fn cleanup_ends_on_sigterm_like_a_run() -> Result<()> {
     let (database, pool) = service().await?;

@@ -67,6 +67,25 @@ fn the_conditions_are_those_of_the_handbook() {
     assert_eq!(unconditional, 6);
 }
 
+/// The examples of the page are files as they are, and say what the handbook's file says.
+#[test]
+fn the_examples_of_the_page_are_the_handbook_s() {
+    let page = include_str!("../../../../docs/policies.md");
+    let examples: Vec<_> = page
+        .split("```toml\n")
+        .skip(1)
+        .flat_map(|rest| parse("docs/policies.md", rest.split("```").next().unwrap()).unwrap())
+        .collect();
+    assert_eq!(examples.len(), 5);
+    let declared = handbook();
+    for name in ["outbox-acked", "audit-log-ordinary", "audit-log-security"] {
+        let of = |declared: &[Declared]| {
+            declared.iter().find(|declared| declared.policy.name.as_str() == name).cloned().unwrap()
+        };
+        assert_eq!(of(&examples), of(&declared));
+    }
+}
+
 /// Whatever the action: it passes exactly one of the two policies, but for the one that passes neither. The lists are
 /// the file's own; that an action which is in no list passes the first alone, holds for every other text alike.
 #[test]
