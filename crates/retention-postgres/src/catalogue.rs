@@ -79,7 +79,8 @@ pub(crate) fn check(target: &Target, columns: &[Column]) -> Result<(), String> {
     }
     let find = |name: &str| {
         let found = columns.iter().find(|column| column.name.as_deref() == Some(name));
-        found.ok_or_else(|| format!("column {name} does not exist (SQLSTATE 42703)"))
+        found
+            .ok_or_else(|| format!("column {name} does not exist (SQLSTATE 42703){}", nearest(name, columns)))
     };
     let age = find(&policy.age_column)?.type_name.as_deref().unwrap_or_default();
     if age != "timestamp with time zone" {
@@ -108,6 +109,16 @@ pub(crate) fn check(target: &Target, columns: &[Column]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The table's column that is fewest slips of the pen away, if it is not a wholly other word.
+fn nearest(name: &str, columns: &[Column]) -> String {
+    let slips = |other: &str| strsim::damerau_levenshtein(other, name);
+    let names = columns.iter().filter_map(|column| column.name.as_deref());
+    match names.map(|other| (slips(other), other)).min() {
+        Some((slips, other)) if slips <= other.len().div_ceil(2) => format!("; the nearest is {other}"),
+        _ => String::new(),
+    }
 }
 
 /// Whether the table is partitioned.

@@ -1,5 +1,6 @@
 //! The composition root: the only place that knows concrete types.
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use uuid::Uuid;
 use crate::clock::SystemClock;
 use crate::commands::chain;
 use crate::observe::{Metrics, Observer, Status};
+use crate::policy_file::Origin;
 use crate::settings::Settings;
 use crate::shutdown::Shutdown;
 
@@ -25,6 +27,8 @@ pub struct App {
     pub settings: Settings,
     /// The policies, in the order of a run.
     pub policies: Vec<RetentionPolicy>,
+    /// Where those of a policy file stand, by their names.
+    pub origins: BTreeMap<String, Origin>,
     /// The rows.
     pub store: PgRetentionStore,
     /// The numbers.
@@ -42,7 +46,11 @@ pub struct App {
 impl App {
     /// Puts everything together, for a run of these policies. Connects to nothing yet.
     #[must_use]
-    pub fn new(settings: Settings, policies: Vec<RetentionPolicy>) -> Self {
+    pub fn new(
+        settings: Settings,
+        policies: Vec<RetentionPolicy>,
+        origins: BTreeMap<String, Origin>,
+    ) -> Self {
         let database = Database::new(settings.database_url.connect_options(), settings.limits.concurrency);
         let store = PgRetentionStore::new(database, settings.limits.lock_timeout);
         let metrics = Arc::new(Metrics::new(&policies, settings.schedule.interval()));
@@ -51,7 +59,7 @@ impl App {
         let wall = clock.clone();
         let status = Arc::new(Status::new(&policies, settings.schedule, move || wall.wall()));
         let observer = Observer::new(&policies, Arc::clone(&metrics), Arc::clone(&status));
-        Self { settings, policies, store, metrics, status, clock, shutdown, observer }
+        Self { settings, policies, origins, store, metrics, status, clock, shutdown, observer }
     }
 
     /// One run, bounded by the window if it closes.

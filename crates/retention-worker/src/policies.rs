@@ -1,9 +1,11 @@
 //! The policies there are: the two built-in ones and those of the policy file, and the one that `cleanup` asks for.
 
+use std::collections::BTreeMap;
+
 use retention_domain::{RetentionPeriod, RetentionPolicy, TableName};
 
 use crate::cli::Cleanup;
-use crate::policy_file::{self, Declared, built_in_tables};
+use crate::policy_file::{self, Declared, Origin, built_in_tables};
 use crate::settings::Settings;
 
 /// All policies of this worker.
@@ -40,6 +42,13 @@ impl Policies {
         self.built_in.iter().cloned().chain(declared).collect()
     }
 
+    /// Where the declared ones stand, by their names.
+    #[must_use]
+    pub fn origins(&self) -> BTreeMap<String, Origin> {
+        let of = |declared: &Declared| (declared.policy.name.to_string(), declared.origin.clone());
+        self.declared.iter().map(of).collect()
+    }
+
     /// The one declared policy that `cleanup` asks for, with the retention it asks for.
     ///
     /// # Errors
@@ -47,7 +56,7 @@ impl Policies {
     pub fn selected(&self, asked: &Cleanup) -> Result<RetentionPolicy, String> {
         let keep = RetentionPeriod::in_days_or_hours(&asked.older_than)
             .map_err(|error| format!("--older-than {}: {error}", asked.older_than))?;
-        let Declared { policy, minimum } =
+        let Declared { policy, minimum, .. } =
             self.one_of(&self.table(&asked.table)?, asked.policy.as_deref())?;
         if keep < *minimum {
             return Err(format!(
@@ -138,7 +147,7 @@ mod tests {
             table: TableName::new(schema, table),
             ..RetentionPolicy::sicr(retention)
         };
-        Declared { policy, minimum }
+        Declared { policy, minimum, origin: Origin::default() }
     }
 
     fn policies() -> Policies {

@@ -52,7 +52,10 @@ pub(super) async fn preflight(app: &App, limit: Duration) -> Result<Vec<Finding>
     // Where the clock leaves no cutoff, its skew is an error already.
     for target in targets(&app.policies, now).unwrap_or_default() {
         match app.store.preflight(&target, limit).await {
-            Ok(of_policy) => findings.extend(of_policy),
+            Ok(of_policy) => findings.extend(match app.origins.get(target.policy.name.as_str()) {
+                Some(origin) => of_policy.into_iter().map(|finding| origin.located(finding)).collect(),
+                None => of_policy,
+            }),
             Err(failure) => findings.push(not_examined(target.policy.name.as_str(), &failure)),
         }
     }

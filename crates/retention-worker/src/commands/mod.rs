@@ -87,7 +87,7 @@ pub fn execute(cli: Cli, vars: impl IntoIterator<Item = (OsString, OsString)>) -
         .build()
         .map_err(|error| format!("the runtime could not be started: {error}"))?;
     let exit = runtime.block_on(async {
-        let app = App::new(settings, selected.unwrap_or_else(|| policies.all()));
+        let app = App::new(settings, selected.unwrap_or_else(|| policies.all()), policies.origins());
         match cli.command {
             Command::Serve => serve::execute(app).await,
             Command::Run { output, metrics_file } => {

@@ -1,5 +1,7 @@
 //! One entry of `where`: a column, an operator, and the values it takes.
 
+use std::collections::BTreeMap;
+
 use retention_domain::guard::{Condition, Test};
 use toml::Spanned;
 use toml::de::DeValue;
@@ -14,11 +16,12 @@ const OPERATORS: [&str; 6] = ["is_null", "is_not_null", "eq", "ne", "in", "not_i
 const ONE: &str = "a text, a whole number, true or false";
 const SEVERAL: &str = "a list of texts, of whole numbers or of true and false, with at least one of them";
 
-/// The conditions of a policy; faulty ones leave their faults and are left out.
+/// The conditions of a policy; faulty ones leave their faults and are left out. Adds to `lines` where columns stand.
 pub(super) fn conditions(
     value: &Spanned<DeValue<'_>>,
     subject: &str,
     faults: &mut Sink<'_>,
+    lines: &mut BTreeMap<String, usize>,
 ) -> Vec<Condition> {
     let DeValue::Array(array) = value.get_ref() else {
         let kind = value::kind(value.get_ref());
@@ -28,7 +31,9 @@ pub(super) fn conditions(
         return Vec::new();
     };
     let one = |(index, item): (usize, &Spanned<DeValue<'_>>)| {
-        condition(item, format!("{subject}condition {}: ", index + 1), faults)
+        let condition = condition(item, format!("{subject}condition {}: ", index + 1), faults)?;
+        lines.insert(condition.column.clone(), faults.line(item.span().start));
+        Some(condition)
     };
     array.iter().enumerate().filter_map(one).collect()
 }

@@ -8,7 +8,7 @@ use toml::de::DeValue;
 use super::fault::Sink;
 use super::keys::Keys;
 use super::names::{policy_name, table_name};
-use super::{Declared, condition, value};
+use super::{Declared, Origin, condition, value};
 
 const KEYS: [&str; 12] = [
     "name",
@@ -73,9 +73,10 @@ impl Draft {
         let batch_pause = keys.optional("batch_pause", "a duration, 0s to 1h, such as 100ms", value::pause);
         let (name_at, table_at, archive_at) =
             (keys.at_key("name"), keys.at_key("table"), keys.at_key("archive_into"));
+        let mut origin = origin(&mut keys, age_column.as_deref(), key.as_deref(), parent_column.as_deref());
         let conditions = keys
             .get("where")
-            .map(|value| condition::conditions(value, &subject, keys.faults()))
+            .map(|value| condition::conditions(value, &subject, keys.faults(), &mut origin.columns))
             .unwrap_or_default();
 
         let disposition = archive.clone().map_or(Disposition::Delete, Disposition::Archive);
@@ -94,7 +95,7 @@ impl Draft {
                 batch_size,
                 batch_pause,
             };
-            Some(Declared { policy, minimum: minimum? })
+            Some(Declared { policy, minimum: minimum?, origin })
         };
         let declared = declared();
         Some(Self { name, name_at, table, table_at, archive, archive_at, subject, declared })
@@ -103,6 +104,28 @@ impl Draft {
 
 fn qualified(value: &DeValue<'_>) -> Result<TableName, String> {
     table_name(value::text(value)?)
+}
+
+/// Where everything stands but the conditions, which add themselves.
+fn origin(
+    keys: &mut Keys<'_, '_, '_>,
+    age_column: Option<&str>,
+    key: Option<&[String]>,
+    parent_column: Option<&str>,
+) -> Origin {
+    let at = ["table", "archive_into", "audit_table", "age_column", "key", "parent_column"]
+        .map(|name| keys.has(name).then(|| keys.at_key(name)));
+    let [table, archive, ledger, age_at, key_at, parent_at] =
+        at.map(|at| at.map_or(0, |at| keys.faults().line(at)));
+    let columns = key.unwrap_or_default().iter().map(|name| (name.clone(), key_at));
+    let columns = columns.chain(age_column.map(|name| (name.to_owned(), age_at)));
+    let columns = columns.chain(parent_column.map(|name| (name.to_owned(), parent_at)));
+    Origin {
+        file: keys.faults().file().to_owned(),
+        table,
+        destination: if archive > 0 { archive } else { ledger },
+        columns: columns.collect(),
+    }
 }
 
 /// The retention itself where the file says nothing.

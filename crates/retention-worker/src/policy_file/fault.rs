@@ -69,6 +69,15 @@ impl<'a> Sink<'a> {
         self.found.push((at, problem));
     }
 
+    pub(super) fn file(&self) -> &str {
+        self.file
+    }
+
+    /// The line, from 1, of this byte.
+    pub(super) fn line(&self, at: usize) -> usize {
+        self.text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
@@ -86,11 +95,10 @@ impl<'a> Sink<'a> {
 
     pub(super) fn into_faults(mut self) -> PolicyFaults {
         self.found.sort_by_key(|(at, _)| *at);
-        let line = |at: usize| self.text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
         let faults = self
             .found
             .iter()
-            .map(|(at, problem)| PolicyFault { line: Some(line(*at)), problem: problem.clone() })
+            .map(|(at, problem)| PolicyFault { line: Some(self.line(*at)), problem: problem.clone() })
             .collect();
         PolicyFaults { file: self.file.to_owned(), faults }
     }

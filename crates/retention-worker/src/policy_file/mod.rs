@@ -9,6 +9,7 @@ mod fault;
 mod handbook;
 mod keys;
 mod names;
+mod origin;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ use self::keys::Keys;
 
 pub use fault::{PolicyFault, PolicyFaults};
 pub use names::table_name;
+pub use origin::Origin;
 pub(crate) use rules::built_in_tables;
 
 /// A policy as the file declares it.
@@ -34,6 +36,8 @@ pub struct Declared {
     pub policy: RetentionPolicy,
     /// The shortest retention that `cleanup` accepts for it. Never longer than the policy's own.
     pub minimum: RetentionPeriod,
+    /// Where it stands.
+    pub origin: Origin,
 }
 
 /// Reads the file at `path`: its policies in their order, none for an empty file.

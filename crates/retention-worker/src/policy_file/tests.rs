@@ -30,7 +30,7 @@ fn every_key_reaches_its_own_field() {
     let text = "[[policy]]\nname = \"a-1\"\ntable = \"s.t\"\nkey = [\"id\"]\nage_column = \"at\"\nretention = \"7d\"\nminimum = \"72h\"\n\
         where = [{ column = \"b\", op = \"is_null\" }, { column = \"c\", op = \"ne\", value = 7 }]\nparent_column = \"up\"\n\
         archive_into = \"s.t_archive\"\naudit_table = \"r.l\"\nbatch_size = 1000\nbatch_pause = \"250ms\"\n";
-    let [Declared { policy, minimum }] = &parse("x", text).unwrap()[..] else { panic!() };
+    let [Declared { policy, minimum, origin }] = &parse("x", text).unwrap()[..] else { panic!() };
     let expected = RetentionPolicy {
         name: PolicyName::new("a-1"),
         table: TableName::new("s", "t"),
@@ -49,6 +49,9 @@ fn every_key_reaches_its_own_field() {
         batch_pause: Some(Duration::from_millis(250)),
     };
     assert_eq!((policy, minimum), (&expected, &RetentionPeriod::from_days(3).unwrap()));
+    let columns = [("id", 4), ("at", 5), ("b", 8), ("c", 8), ("up", 9)];
+    let columns = columns.map(|(name, line)| (name.to_owned(), line)).into();
+    assert_eq!(*origin, Origin { file: "x".to_owned(), table: 3, destination: 10, columns });
 }
 
 #[test]
@@ -301,6 +304,14 @@ fn all_faults_are_reported_together_in_the_order_of_the_file() {
     let lines: Vec<_> = found.iter().map(|fault| fault.split(": ").next().unwrap()).collect();
     let expected = [4, 7, 7, 8, 10, 10, 10, 12].map(|line| format!("policies.toml:{line}"));
     assert_eq!(lines, expected, "{found:#?}");
+}
+
+#[test]
+fn files_of_other_systems_are_read_and_lines_counted_alike() {
+    let text = file("batch_size = 0");
+    let other = format!("\u{feff}{}", text.replace('\n', "\r\n"));
+    assert_eq!(faults(&other), faults(&text));
+    assert!(parse("x", &format!("\u{feff}{}", file("").replace('\n', "\r\n"))).is_ok());
 }
 
 #[test]
