@@ -1,4 +1,4 @@
-//! The command line: what can be asked for. What the help says beyond that is in [`help`].
+//! The command line: what can be asked for. What the help says beyond that is in `help.rs`.
 
 mod help;
 pub mod man;
