@@ -56,14 +56,24 @@ pub fn run(args: &Args) -> Result<()> {
     );
     // Its exit code says whether any mutant was missed; which part of them is asked of its sums.
     let status = Command::new(cargo)
-        .args(["mutants", "--output", &args.out, "--no-shuffle", "-p", "retention-domain", "-p", "retention-postgres"])
+        .args([
+            "mutants",
+            "--output",
+            &args.out,
+            "--no-shuffle",
+            "-p",
+            "retention-domain",
+            "-p",
+            "retention-postgres",
+        ])
         .args(&args.arguments)
         .env("PROPTEST_CASES", PROPERTY_CASES)
         .status()
         .context("running cargo-mutants")?;
     let results = Path::new(&args.out).join("mutants.out");
     let outcomes = results.join("outcomes.json");
-    let text = fs::read_to_string(&outcomes).with_context(|| format!("{status}, and no {}", outcomes.display()))?;
+    let text =
+        fs::read_to_string(&outcomes).with_context(|| format!("{status}, and no {}", outcomes.display()))?;
     let outcomes: Outcomes = serde_json::from_str(&text)?;
     let percent = outcomes.caught_percent();
     writeln!(
@@ -74,7 +84,11 @@ pub fn run(args: &Args) -> Result<()> {
         outcomes.missed,
         outcomes.unviable
     )?;
-    ensure!(percent >= GOAL, "less than {GOAL} %; those missed are in {}", results.join("missed.txt").display());
+    ensure!(
+        percent >= GOAL,
+        "less than {GOAL} %; those missed are in {}",
+        results.join("missed.txt").display()
+    );
     Ok(())
 }
 
