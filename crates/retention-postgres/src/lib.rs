@@ -9,6 +9,7 @@ mod connect;
 mod destination;
 pub mod entities;
 mod error;
+mod packed;
 mod preflight;
 mod session;
 pub mod sql;

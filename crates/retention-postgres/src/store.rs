@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use futures_util::TryStreamExt;
 use retention_domain::plan::Target;
 use retention_domain::ports::RetentionStore;
 use retention_domain::{
@@ -24,6 +23,7 @@ use crate::catalogue::{self, Column, Partition};
 use crate::connect::{ACQUIRE_TIMEOUT, Database};
 use crate::destination;
 use crate::error::failure;
+use crate::packed;
 use crate::session::{Bounds, InFlight, Purpose, Remains, Session, query};
 use crate::sql::{self, Place};
 
@@ -263,23 +263,10 @@ impl RetentionStore for PgRetentionStore {
             Purpose::Read,
             limit,
             async |mut session| {
-                let mut rows = Vec::new();
-                let mut last: Option<PgRow> = None;
-                {
-                    let mut found = query(statement).fetch(&mut **session);
-                    while let Some(row) = found.try_next().await? {
-                        rows.push(if partitioned {
-                            let partition =
-                                u32::try_from(row.try_get::<i64, _>("partition")?).unwrap_or_default();
-                            WindowRow::new(self.partitions.place(address(&row)?, partition)?, None, false)
-                        } else {
-                            WindowRow::new(address(&row)?, parent(&row)?, row.try_get("held_back")?)
-                        });
-                        last = Some(row);
-                    }
-                }
-                let next = match (last, rows.last()) {
-                    (Some(row), Some(WindowRow { address, .. })) if rows.len() >= max_rows => {
+                let row = query(statement).fetch_one(&mut **session).await?;
+                let rows = packed::rows(&row, partitioned.then_some(&self.partitions))?;
+                let next = match rows.last() {
+                    Some(WindowRow { address, .. }) if rows.len() >= max_rows => {
                         Some(WindowMark { age: row.try_get("age")?, address: *address })
                     }
                     _ => None,

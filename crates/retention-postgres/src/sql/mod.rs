@@ -29,7 +29,7 @@ pub use predicate::Place;
 pub use preflight::{
     preflight_age_index, preflight_foreign_keys, preflight_server, preflight_table, preflight_triggers,
 };
-pub use window::window;
+pub use window::{NO_PARENT, window};
 
 use retention_domain::TableName;
 use sea_orm::sea_query::Value;

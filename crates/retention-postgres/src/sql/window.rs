@@ -8,16 +8,24 @@ use super::Sql;
 use super::predicate::{Guard, Names};
 use crate::address::tid;
 
-/// Due rows in the order (age, ctid), strictly after `after`, at most `max_rows`. Columns: `address` and `parent`
-/// (tids in their wire form, as bytea: a driver need not know the type; `parent` is NULL unless the parent is due),
-/// `age` (timestamptz, finite), `held_back` (boolean).
+/// What stands for the address of no parent: no table has so many blocks.
+pub const NO_PARENT: &str = "ffffffffffff";
+
+/// Due rows in the order (age, ctid), strictly after `after`, at most `max_rows`, packed into one row: a million rows of
+/// their own cost more on the way than to be found. Columns, all but `age` bytea, and all NULL when nothing is due:
+/// - `addresses`: the rows' tids in their wire form, six bytes each
+/// - `parents`: their parents' likewise, [`NO_PARENT`] where the parent is not due; NULL without a self-reference
+/// - `held_back`: a byte each, 0 or 1; NULL without a self-reference
+/// - `age` (timestamptz, finite): the last row's
 ///
-/// `held_back`: a row that is not on this page refers to it, because it stays or because it is younger than the page.
+/// *Held back*: a row that is not on this page refers to it, because it stays or because it is younger than the page.
 /// A row on an earlier page is older than every row here; if it refers to one, it is only found out when the batch is
 /// tried, and then nothing is deleted but what is free.
 ///
 /// The lower bound is spelled `age >= last AND (age > last OR ctid > …)`, so that an index on the age column is
 /// entered where the pass stopped instead of walking over what was deleted before it.
+/// The limit on what is put in order is not there to leave anything out: it keeps the aggregates from being worked out by
+/// several processes, each with a part of the rows.
 #[must_use]
 pub fn window(target: &Target, after: Option<WindowMark>, max_rows: usize) -> Statement {
     let mut sql = Sql::default();
@@ -35,11 +43,13 @@ pub fn window(target: &Target, after: Option<WindowMark>, max_rows: usize) -> St
     let (due, up, child) = (guard.on("due"), guard.on("up"), guard.on("child"));
     let text = match &names.parent {
         None => format!(
-            "SELECT pg_catalog.tidsend(due.ctid) AS address, NULL::bytea AS parent, due.{age} AS age, FALSE AS held_back
-FROM {table} AS due
-WHERE {due}{resume}
-ORDER BY due.{age}, due.ctid
-LIMIT {limit}"
+            "SELECT string_agg(pg_catalog.tidsend(address), '') AS addresses, NULL::bytea AS parents, NULL::bytea AS held_back,
+  max(age) AS age
+FROM (
+  SELECT due.ctid AS address, due.{age} AS age FROM {table} AS due
+  WHERE {due}{resume}
+  ORDER BY due.{age}, due.ctid
+  LIMIT {limit}) AS page"
         ),
         Some(parent) => format!(
             "WITH page AS MATERIALIZED (
@@ -52,12 +62,16 @@ last AS MATERIALIZED (
 beyond AS MATERIALIZED (
   SELECT DISTINCT page.key FROM page JOIN {table} AS child ON child.{parent} = page.key
   WHERE ({child}) IS NOT TRUE OR (child.{age}, child.ctid) > (SELECT age, address FROM last))
-SELECT pg_catalog.tidsend(page.address) AS address, pg_catalog.tidsend(up.ctid) AS parent, page.age,
-  beyond.key IS NOT NULL AS held_back
-FROM page
-LEFT JOIN {table} AS up ON up.{key} = page.parent AND {up}
-LEFT JOIN beyond ON beyond.key = page.key
-ORDER BY page.age, page.address"
+SELECT string_agg(pg_catalog.tidsend(address), '') AS addresses,
+  string_agg(coalesce(pg_catalog.tidsend(parent), decode('{NO_PARENT}', 'hex')), '') AS parents,
+  string_agg(decode(CASE WHEN held_back THEN '01' ELSE '00' END, 'hex'), '') AS held_back, max(age) AS age
+FROM (
+  SELECT page.address, up.ctid AS parent, page.age, beyond.key IS NOT NULL AS held_back
+  FROM page
+  LEFT JOIN {table} AS up ON up.{key} = page.parent AND {up}
+  LEFT JOIN beyond ON beyond.key = page.key
+  ORDER BY page.age, page.address
+  LIMIT {limit}) AS ordered"
         ),
     };
     sql.finish(text)
