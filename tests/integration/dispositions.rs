@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 use harness::{Job, Role, TestDatabase};
-use retention_domain::guard::{Condition, Test};
+use retention_domain::guard::{Condition, Test, Value};
 use retention_domain::policy::Disposition;
 use retention_domain::{PolicyReport, RetentionPeriod, RetentionPolicy, StopReason, TableName};
 use rstest::rstest;
@@ -124,6 +124,58 @@ async fn a_row_that_the_archive_drops_stays() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn without_its_entry_in_the_ledger_no_row_goes() -> Result<()> {
+    let (database, pool) = orders().await?;
+    execute(
+        &pool,
+        "CREATE FUNCTION shop.dropping() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$; \
+         CREATE TRIGGER dropping BEFORE INSERT ON retention.ledger FOR EACH ROW EXECUTE FUNCTION shop.dropping()",
+    )
+    .await?;
+    let report = run(database.url(), policy()?).await?;
+    assert_eq!((report.deleted, report.stop_reason), (0, StopReason::Error));
+    assert!(report.error.unwrap().contains("ledger retention.ledger does not keep its entries"));
+    assert_eq!(ids(&pool, "orders").await?.len(), 1000);
+    Ok(())
+}
+
+#[tokio::test]
+async fn rows_that_a_trigger_updates_instead_end_the_policy_after_two_passes() -> Result<()> {
+    let (database, pool) = orders().await?;
+    execute(
+        &pool,
+        "CREATE FUNCTION shop.softly() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+           UPDATE shop.orders SET note = 'deleted' WHERE id = OLD.id; RETURN NULL; END $$; \
+         CREATE TRIGGER softly BEFORE DELETE ON shop.orders FOR EACH ROW WHEN (OLD.id % 4 = 0) EXECUTE FUNCTION shop.softly()",
+    )
+    .await?;
+    let plain = RetentionPolicy { disposition: Disposition::Delete, audit_table: None, ..policy()? };
+    let report = run(database.url(), plain).await?;
+    assert_eq!((report.deleted, report.failed_rows, report.stop_reason), (250, 250, StopReason::Error));
+    assert!(report.error.unwrap().contains("250 rows change instead of going"));
+    assert_eq!(number(&pool, "SELECT count(*) FROM shop.orders WHERE note = 'deleted'").await?, 250);
+    Ok(())
+}
+
+#[rstest]
+#[case::of_itself(
+    "ALTER TABLE shop.orders_archive RENAME TO loose; \
+    CREATE TABLE shop.whole (LIKE shop.orders) PARTITION BY RANGE (created_at); \
+    CREATE TABLE shop.orders_archive PARTITION OF shop.whole DEFAULT; \
+    DROP TABLE shop.orders; ALTER TABLE shop.whole RENAME TO orders"
+)]
+#[tokio::test]
+async fn an_archive_that_is_a_partition_of_the_table_is_refused(#[case] layout: &str) -> Result<()> {
+    let (database, pool) = orders().await?;
+    execute(&pool, layout).await?;
+    let report = run(database.url(), policy()?).await?;
+    assert_eq!((report.deleted, report.stop_reason), (0, StopReason::Error));
+    let error = report.error.unwrap();
+    assert!(error.contains("partitions of one another"), "{error}");
+    Ok(())
+}
+
 #[rstest]
 #[case::missing("DROP TABLE shop.orders_archive", "orders_archive does not exist")]
 #[case::a_column_less(
@@ -152,6 +204,36 @@ async fn a_destination_of_another_shape_is_refused_before_anything_moves(
     let error = report.error.unwrap();
     assert!(error.contains(reason), "{error}");
     assert_eq!(ids(&pool, "orders").await?.len(), 1000);
+    Ok(())
+}
+
+/// A slip of the pen in what is to be kept would delete it; the database knows which labels there are.
+#[tokio::test]
+async fn a_label_to_keep_that_the_column_does_not_know_is_refused() -> Result<()> {
+    let (database, pool) = orders().await?;
+    execute(
+        &pool,
+        "CREATE TYPE shop.kind AS ENUM ('keep', 'go'); ALTER TABLE shop.orders ADD kind shop.kind DEFAULT 'keep'",
+    )
+    .await?;
+    for (test, deleted) in [("kep", 0), ("keep", 500)] {
+        let values = vec![Value::Text(test.to_owned())];
+        let report = run(
+            database.url(),
+            RetentionPolicy {
+                conditions: vec![
+                    Condition { column: "kind".to_owned(), test: Test::NotIn(values) },
+                    Condition { column: "closed_at".to_owned(), test: Test::IsNotNull },
+                ],
+                disposition: Disposition::Delete,
+                ..policy()?
+            },
+        )
+        .await?;
+        assert_eq!(report.deleted, deleted, "{test}: {:?}", report.error);
+        assert_eq!(report.error.is_some_and(|error| error.contains("no label kep")), test == "kep");
+        execute(&pool, "UPDATE shop.orders SET kind = 'go'").await?;
+    }
     Ok(())
 }
 

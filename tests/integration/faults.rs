@@ -183,16 +183,26 @@ async fn rows_that_row_security_hides_from_the_lock_are_not_taken_for_drained() 
 
 /// A key that does not forbid would take a living child along that is inserted in mid-run.
 #[rstest]
-#[case::cascade("CASCADE")]
-#[case::set_null("SET NULL")]
+#[case::cascade(
+    "ALTER TABLE identity.refresh_sessions ADD FOREIGN KEY (parent_session_id) \
+    REFERENCES identity.refresh_sessions (id) ON DELETE CASCADE"
+)]
+#[case::set_null(
+    "ALTER TABLE identity.refresh_sessions ADD FOREIGN KEY (parent_session_id) \
+    REFERENCES identity.refresh_sessions (id) ON DELETE SET NULL"
+)]
+#[case::by_way_of_another_table(
+    "CREATE TABLE identity.devices (id uuid PRIMARY KEY, \
+    last_session uuid REFERENCES identity.refresh_sessions ON DELETE CASCADE); \
+    ALTER TABLE identity.refresh_sessions ADD device uuid REFERENCES identity.devices ON DELETE CASCADE"
+)]
 #[tokio::test]
-async fn a_self_reference_that_spreads_deletes_is_refused(#[case] action: &str) -> Result<()> {
+async fn a_self_reference_that_spreads_deletes_is_refused(#[case] spreading: &str) -> Result<()> {
     let database = TestDatabase::migrated().await?;
     let rows = Rows::of(&database).await?;
     thousands(&rows).await?;
     rows.execute(format!(
-        "ALTER TABLE identity.refresh_sessions DROP CONSTRAINT refresh_sessions_parent_session_id_fkey, \
-         ADD FOREIGN KEY (parent_session_id) REFERENCES identity.refresh_sessions (id) ON DELETE {action}"
+        "ALTER TABLE identity.refresh_sessions DROP CONSTRAINT refresh_sessions_parent_session_id_fkey; {spreading}"
     ))
     .await?;
     let (code, report, _) = run_discreetly(database.url()).await?;

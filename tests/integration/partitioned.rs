@@ -108,6 +108,7 @@ async fn several_connections_and_an_archive_take_each_row_once() -> Result<()> {
 #[case::rows_become_young("UPDATE log.events SET at = now() WHERE id IN (11001, 12002, 90003)", 3)]
 #[case::rows_become_kept("UPDATE log.events SET kind = 'kept' WHERE id % 1000 = 7 AND id > 9000", 13)]
 #[case::a_partition_is_dropped("DROP TABLE IF EXISTS log.fifteenth_a", 90)]
+#[case::a_partition_is_detached("ALTER TABLE log.events_DAY15 DETACH PARTITION log.fifteenth_a", 90)]
 #[case::a_partition_changes_its_name(
     "DROP TABLE IF EXISTS log.other; ALTER TABLE log.fifteenth_a RENAME TO other",
     0
@@ -123,14 +124,20 @@ async fn what_changes_after_the_window_was_read_is_seen_at_the_delete(
     #[case] spared: u64,
 ) -> Result<()> {
     let (database, pool) = events().await?;
-    let changing = pool.clone();
+    let fifteenth: String = sqlx::query_scalar(
+        "SELECT inhparent::regclass::text FROM pg_inherits WHERE inhrelid = 'log.fifteenth_a'::regclass",
+    )
+    .fetch_one(&pool)
+    .await?;
+    let change = change.replace("log.events_DAY15", &fifteenth);
+    let (changing, changed) = (pool.clone(), change.clone());
     let once = std::sync::Once::new();
     let job = job(policy()?)?.observed(move |event| {
         if matches!(event, RunEvent::BatchStarted { .. }) {
             once.call_once(|| {
                 tokio::task::block_in_place(|| {
-                    let changed = tokio::runtime::Handle::current().block_on(execute(&changing, change));
-                    assert!(changed.is_ok(), "{changed:?}");
+                    let done = tokio::runtime::Handle::current().block_on(execute(&changing, &changed));
+                    assert!(done.is_ok(), "{done:?}");
                 });
             });
         }
@@ -152,6 +159,11 @@ async fn what_changes_after_the_window_was_read_is_seen_at_the_delete(
 #[case::no_right_on_a_partition(
     "REVOKE DELETE ON cold.{TWELFTH} FROM {ROLE}",
     "lacks DELETE on partition cold.events_p"
+)]
+#[case::a_statement_trigger(
+    "CREATE FUNCTION log.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'; \
+     CREATE TRIGGER audit AFTER DELETE ON log.events FOR EACH STATEMENT EXECUTE FUNCTION log.f()",
+    "statement trigger on DELETE, which would not fire"
 )]
 #[case::row_security(
     "ALTER TABLE log.events ENABLE ROW LEVEL SECURITY",

@@ -67,6 +67,9 @@ pub struct BatchDone {
     /// Rows asked for that are not there any more, or not due: somebody else deleted or changed them. Their relatives
     /// may have become free, and a changed row may be due at another address.
     pub missing: u64,
+    /// Rows that were locked, passed the guard and were free, and are now neither gone nor where they were: updated
+    /// between the look and the lock, or by a trigger instead of being deleted. They may be due at another address.
+    pub moved: u64,
     /// Rows that were locked, passed the guard and were free, and yet are still there: row security, a vetoing
     /// trigger, or an update in between.
     pub stayed: Vec<RowAddress>,

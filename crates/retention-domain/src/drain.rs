@@ -96,6 +96,11 @@ pub(crate) struct Drain<'a> {
     /// Rows that this pass deleted or found gone.
     pass_progress: u64,
     pass_held: u64,
+    pass_moved: u64,
+    /// Passes in a row in which rows moved and none went.
+    moving_passes: u32,
+    /// Rows that moved whenever they were to go.
+    moved: u64,
     waited_for_held: bool,
     deleted: u64,
     batches: u64,
@@ -126,6 +131,9 @@ impl<'a> Drain<'a> {
             aside: HashSet::new(),
             pass_progress: 0,
             pass_held: 0,
+            pass_moved: 0,
+            moving_passes: 0,
+            moved: 0,
             waited_for_held: false,
             deleted: 0,
             batches: 0,
@@ -246,6 +254,14 @@ impl<'a> Drain<'a> {
     }
 
     fn end_pass(&mut self, now: Duration) {
+        if let Some(moved) = self.only_moved() {
+            self.moved = moved;
+            let plural = if moved == 1 { "row changes" } else { "rows change" };
+            self.give_up(&format!(
+                "{moved} {plural} instead of going: a trigger updates what is to be deleted"
+            ));
+            return;
+        }
         if self.pass_progress == 0 {
             if self.pass_held == 0 {
                 return self.stop(StopReason::Drained);
@@ -262,6 +278,15 @@ impl<'a> Drain<'a> {
         self.pass_progress = 0;
         self.pass_held = 0;
         self.scan = Scan::From(None);
+    }
+
+    /// How many rows moved in this pass, if none went and it was so in the pass before. Once may be a race with somebody
+    /// who updates them; a trigger that updates instead of letting them go would keep us busy for ever.
+    fn only_moved(&mut self) -> Option<u64> {
+        let moved = std::mem::take(&mut self.pass_moved);
+        let only = moved > 0 && self.pass_progress == moved;
+        self.moving_passes = if only { self.moving_passes + 1 } else { 0 };
+        (self.moving_passes > 1).then_some(moved)
     }
 
     pub(crate) fn prepared(&mut self) {
@@ -306,7 +331,8 @@ impl<'a> Drain<'a> {
         self.deleted += done.deleted;
         self.batches += u64::from(done.deleted > 0);
         // Also what somebody else took or changed may have freed rows that this pass has gone by.
-        self.pass_progress += done.deleted + done.missing;
+        self.pass_progress += done.deleted + done.missing + done.moved;
+        self.pass_moved += done.moved;
         self.pass_held += done.held;
         self.contended |= done.held > 0;
         self.pace.succeeded();
@@ -434,7 +460,7 @@ impl<'a> Drain<'a> {
             deleted: self.deleted,
             batches: self.batches,
             skipped: self.skipped,
-            failed_rows: self.aside.len() as u64,
+            failed_rows: self.aside.len() as u64 + self.moved,
             stop_reason: self.stop_reason(),
             error: self.error,
             backlog: self.backlog,

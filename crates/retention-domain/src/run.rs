@@ -40,7 +40,7 @@ pub struct RunLimits {
     pub lock_timeout: Duration,
     /// Connections that delete at the same time. At least 1.
     pub concurrency: usize,
-    /// Rows of a window: [`WINDOW_ROWS`]. No setting; tests make it small.
+    /// Rows of a window while two policies or fewer take turns: [`WINDOW_ROWS`]. No setting; tests make it small.
     pub window_rows: usize,
 }
 
@@ -102,6 +102,8 @@ struct Run<'a, S, C, G, O> {
     observer: &'a O,
     job_run_id: &'a str,
     limits: RunLimits,
+    /// Rows of one policy's window: all windows together hold as many as two at most.
+    window_rows: usize,
     began: Duration,
 }
 
@@ -126,8 +128,16 @@ where
     O: RunObserver,
 {
     let job_run_id = &request.job_run_id;
-    let run =
-        Run { store, clock, stop, observer, job_run_id, limits: request.limits, began: clock.monotonic() };
+    let run = Run {
+        store,
+        clock,
+        stop,
+        observer,
+        job_run_id,
+        limits: request.limits,
+        window_rows: share_of_rows(request.limits.window_rows, request.policies.len()),
+        began: clock.monotonic(),
+    };
     let started = run.start(request).await;
     let (now, targets) = started.inspect_err(|reason| {
         observer.observe(&RunEvent::Refused { job_run_id: &request.job_run_id, reason, took: run.elapsed() });
@@ -264,13 +274,11 @@ where
                 Step::Count => Brought::Counted(self.store.count_due(target, self.left()).await),
                 Step::Window(after) => Brought::Scanned(
                     after,
-                    self.store.window(target, after, self.limits.window_rows, self.left()).await,
+                    self.store.window(target, after, self.window_rows, self.left()).await,
                 ),
                 Step::Climb(from) => {
-                    let climbed = self
-                        .store
-                        .climb(target, &from, CLIMB_ROWS.min(self.limits.window_rows), self.left())
-                        .await;
+                    let climbed =
+                        self.store.climb(target, &from, CLIMB_ROWS.min(self.window_rows), self.left()).await;
                     Brought::Climbed(from, climbed)
                 }
                 Step::Batch(slice) => {
@@ -414,6 +422,11 @@ fn share_of(left: Duration) -> Duration {
     (left / 4).max(ENOUGH_FOR_A_SMALL_BATCH).min(left)
 }
 
+/// Rows of one window when so many policies take turns, each with a window of its own in memory.
+fn share_of_rows(window_rows: usize, policies: usize) -> usize {
+    (window_rows * 2 / policies.max(2)).max(1)
+}
+
 /// The next policy, in turn, that has a step to start; else when to look again, if a policy waits.
 fn pick(
     drains: &mut [Drain<'_>],
@@ -438,6 +451,19 @@ fn pick(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn windows_of_many_policies_hold_no_more_rows_than_those_of_two() {
+        for policies in 1..100 {
+            let share = share_of_rows(1_000_000, policies);
+            assert!(share <= 1_000_000 && share * policies <= 2_000_000, "{policies}: {share}");
+        }
+        assert_eq!(
+            [1, 2, 4].map(|policies| share_of_rows(1_000_000, policies)),
+            [1_000_000, 1_000_000, 500_000]
+        );
+        assert_eq!(share_of_rows(1, 50), 1);
+    }
 
     #[test]
     fn a_batch_gets_a_part_of_the_time_left_and_never_more_than_there_is() {

@@ -57,12 +57,16 @@ pub(crate) async fn delete(
         done.stayed.append(&mut stayed.collect::<Result<Vec<_>, _>>()?);
         done.deleted += part.deleted;
         done.held += part.held;
+        done.moved += part.moved;
         done.missing += part.missing;
     }
     if let Some(ledger) = target.policy.audit_table.as_ref().filter(|_| done.deleted > 0) {
-        query(sql::ledger_entry(ledger, target, &request.job_run_id, done.deleted))
-            .execute(&mut ***session)
-            .await?;
+        let entry = sql::ledger_entry(ledger, target, &request.job_run_id, done.deleted);
+        if query(entry).execute(&mut ***session).await?.rows_affected() != 1 {
+            return Err(Refused::fatal(format!(
+                "the ledger {ledger} does not keep its entries: a trigger drops them"
+            )));
+        }
     }
     Ok(done)
 }
@@ -123,6 +127,7 @@ impl Here<'_> {
                 let settled = self.settle(session, &free, taken).await?;
                 done.deleted = settled.deleted;
                 done.stayed = settled.stayed;
+                done.moved = settled.moved;
             } else {
                 // Somebody refers to one of them since they were looked at. Which are free now, the next pass sees.
                 done.missing += free.len() as u64;
@@ -169,8 +174,11 @@ impl Here<'_> {
             // Ours, and yet still there.
             done.stayed = addresses(session, left(true)).await?;
         }
-        done.held = remaining.saturating_sub(done.stayed.len() as u64);
-        done.missing = (rows.len() as u64).saturating_sub(taken.deleted + remaining);
+        let stayed = done.stayed.len() as u64;
+        done.held = remaining.saturating_sub(stayed);
+        // Locked by us, not deleted, and not there any more: changed in between, by somebody else or by a trigger.
+        done.moved = taken.locked.saturating_sub(taken.deleted + stayed);
+        done.missing = (rows.len() as u64).saturating_sub(taken.deleted + remaining + done.moved);
         Ok(done)
     }
 }

@@ -1,7 +1,7 @@
 //! Whether a table is what a policy takes it for.
 
 use retention_domain::TableName;
-use retention_domain::guard::Value;
+use retention_domain::guard::{Test, Value};
 use retention_domain::plan::Target;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -13,6 +13,8 @@ pub(crate) struct Column {
     category: Option<String>,
     read_only: bool,
     deletes_spread: bool,
+    labels: Vec<String>,
+    statement_triggers: bool,
     row_security: bool,
     rows_hidden: bool,
 }
@@ -26,6 +28,8 @@ impl Column {
             category: row.try_get("type_category")?,
             read_only: row.try_get("read_only")?,
             deletes_spread: row.try_get("deletes_spread")?,
+            labels: row.try_get("labels")?,
+            statement_triggers: row.try_get("statement_triggers")?,
             row_security: row.try_get("row_security")?,
             rows_hidden: row.try_get("rows_hidden")?,
         })
@@ -97,15 +101,25 @@ pub(crate) fn check(target: &Target, columns: &[Column]) -> Result<(), String> {
     }
     for condition in &policy.conditions {
         let column = find(&condition.column)?;
+        let type_name = column.type_name.as_deref().unwrap_or_default();
         let category = column.category.as_deref().unwrap_or_default();
+        // A type that compares in a way of its own, like citext, would not be compared in that way.
+        let is_text =
+            matches!(type_name, "text" | "character varying" | "character" | "name") || category == "E";
         let refused = condition.test.values().iter().find_map(|value| match value {
-            Value::Text(_) => (!matches!(category, "S" | "E")).then_some("text or an enum"),
+            Value::Text(_) => (!is_text).then_some("text or an enum"),
             Value::Integer(_) => (category != "N").then_some("a number"),
             Value::Boolean(_) => (category != "B").then_some("boolean"),
         });
         if let Some(needed) = refused {
-            let type_name = column.type_name.as_deref().unwrap_or_default();
             return Err(format!("column {} is {type_name}, but must be {needed}", condition.column));
+        }
+        // What is to be kept must exist: a slip of the pen would delete it.
+        if let Test::NotIn(values) = &condition.test
+            && category == "E"
+            && let Some(unknown) = values.iter().find(|value| !column.labels.contains(&value.to_string()))
+        {
+            return Err(format!("column {} is {type_name}, which has no label {unknown}", condition.column));
         }
     }
     Ok(())
@@ -142,8 +156,13 @@ pub(crate) fn check_deletable(columns: &[Column]) -> Result<(), &'static str> {
         Err("the server is read-only (SQLSTATE 25006)")
     } else if columns.iter().any(|column| column.deletes_spread) {
         Err(
-            "the table refers to itself with ON DELETE CASCADE, SET NULL or SET DEFAULT: deleting would touch rows that \
-             must stay; RESTRICT or NO ACTION is needed",
+            "the table refers to itself, directly or by way of other tables, with ON DELETE CASCADE, SET NULL or SET DEFAULT: \
+             deleting would touch rows that must stay; RESTRICT or NO ACTION is needed",
+        )
+    } else if is_partitioned(columns) && columns.iter().any(|column| column.statement_triggers) {
+        Err(
+            "the partitioned table has a statement trigger on DELETE, which would not fire: rows are deleted in the \
+             partitions themselves; a trigger for each row fires there",
         )
     } else if is_partitioned(columns) && columns.iter().any(|column| column.row_security) {
         Err(

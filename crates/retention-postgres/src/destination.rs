@@ -61,7 +61,18 @@ pub(crate) async fn archived(session: &mut Session, target: &Target) -> Result<V
     let Disposition::Archive(archive) = &target.policy.disposition else { return Ok(Vec::new()) };
     let from = columns(session, &target.policy.table).await?;
     let to = columns(session, archive).await?;
-    moved(&from, archive, &to).map_err(Refused::fatal)
+    let names = moved(&from, archive, &to).map_err(Refused::fatal)?;
+    let one: bool = query(sql::are_one(&target.policy.table, archive))
+        .fetch_one(&mut ***session)
+        .await?
+        .try_get("one")?;
+    if one {
+        let table = &target.policy.table;
+        return Err(Refused::fatal(format!(
+            "the archive {archive} and {table} are partitions of one another: rows would come back"
+        )));
+    }
+    Ok(names)
 }
 
 async fn columns(session: &mut Session, table: &TableName) -> Result<Vec<Column>, sqlx::Error> {

@@ -14,7 +14,7 @@ use sea_query_sqlx::SqlxValues;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Postgres, Row};
+use sqlx::{AssertSqlSafe, Executor, PgConnection, Postgres, Row};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -61,13 +61,13 @@ impl Remains {
         (sender, Self(receiver))
     }
 
-    /// Waits, for a moment, until the server has undone the transaction, and closes the connection.
+    /// Has the server undo the transaction, waits for that for a moment, and closes the connection.
     ///
-    /// A server tells of an error first and lets go of the transaction's locks then. Who tries the same rows again at
+    /// A refusal of our own leaves the transaction open. And a server tells of an error first and lets go of the transaction's locks then. Who tries the same rows again at
     /// once would take them for held by somebody else.
     pub(crate) async fn settle(mut self) {
         if let Ok(mut connection) = self.0.try_recv() {
-            let _ = timeout(SIGN_OF_LIFE, connection.ping()).await;
+            let _ = timeout(SIGN_OF_LIFE, connection.execute("ROLLBACK")).await;
         }
     }
 }

@@ -130,7 +130,7 @@ impl PgRetentionStore {
         };
         let whole = async {
             let result = work.await;
-            if matches!(result, Err(sqlx::Error::Database(_))) {
+            if matches!(result, Err(sqlx::Error::Database(_) | sqlx::Error::Configuration(_))) {
                 remains.settle().await;
             }
             result

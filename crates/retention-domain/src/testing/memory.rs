@@ -238,7 +238,13 @@ impl RetentionStore for MemoryStore {
             state.rows.remove(row);
         }
         state.largest_batch = state.largest_batch.max(gone.len() as u64);
-        Ok(BatchDone { deleted: gone.len() as u64, held: held.len() as u64, missing, stayed })
+        Ok(BatchDone {
+            deleted: gone.len() as u64,
+            held: held.len() as u64,
+            missing,
+            stayed,
+            ..BatchDone::default()
+        })
     }
 
     async fn backlog(&self, target: &Target, _limit: Duration) -> Result<Backlog, Failure> {

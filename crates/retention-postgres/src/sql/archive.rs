@@ -3,7 +3,7 @@
 use retention_domain::TableName;
 use sea_orm::Statement;
 
-use super::Sql;
+use super::{Sql, table_literal};
 
 /// The columns of a table in their order, none when there is no such table: `name`, `type` (text, with length and
 /// precision), `generated` (boolean), and `may_insert` (boolean, whether our role may insert rows).
@@ -20,5 +20,17 @@ JOIN pg_catalog.pg_attribute AS attribute
   ON attribute.attrelid = class.oid AND attribute.attnum > 0 AND NOT attribute.attisdropped
 WHERE namespace.nspname = {schema} AND class.relname = {name} AND class.relkind IN ('r', 'p')
 ORDER BY attribute.attnum"
+    ))
+}
+
+/// Whether one of these tables is a partition of the other, or both are of a third: `one` (boolean). Both exist.
+#[must_use]
+pub fn are_one(table: &TableName, archive: &TableName) -> Statement {
+    let mut sql = Sql::default();
+    let (table, archive) = (sql.bind(table_literal(table)), sql.bind(table_literal(archive)));
+    sql.finish(format!(
+        "SELECT {table}::text::regclass = {archive}::text::regclass OR EXISTS (
+  SELECT FROM pg_catalog.pg_partition_ancestors({table}::text::regclass) AS one
+  JOIN pg_catalog.pg_partition_ancestors({archive}::text::regclass) AS other ON other.relid = one.relid) AS one"
     ))
 }

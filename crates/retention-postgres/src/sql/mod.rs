@@ -15,7 +15,7 @@ mod predicate;
 mod preflight;
 mod window;
 
-pub use archive::columns_of;
+pub use archive::{are_one, columns_of};
 pub use backlog::{backlog, backlog_flat};
 pub use catalog::columns;
 pub use churn::preflight_churn;

@@ -45,7 +45,7 @@ pub(super) struct Guard {
     age: String,
     cutoff: String,
     conditions: Vec<(String, String)>,
-    partition: Option<String>,
+    partition: Option<(String, String)>,
 }
 
 impl Guard {
@@ -56,14 +56,21 @@ impl Guard {
     }
 
     /// The guard of a statement that is about one place. A partition's name may have come to mean another table since it
-    /// was looked up: a row passes only if its table is still the same one.
+    /// was looked up, and a partition may have been detached to be kept: a row passes only if its table is still the same
+    /// one, and still a partition of the policy's table. Neither changes while the statement runs: both take a lock that
+    /// conflicts with the statement's own.
     pub(super) fn at(sql: &mut Sql, target: &Target, place: &Place) -> Self {
         let guard = Self::new(sql, target);
         match place {
             Place::Table | Place::Partitions => guard,
             Place::Partition { oid, .. } => {
                 let oid = sql.bind(i64::from(*oid));
-                Self { partition: Some(format!("tableoid = {oid}::bigint::oid")), ..guard }
+                let root = sql.bind(table_literal(&target.policy.table));
+                let belongs = format!(
+                    "(SELECT EXISTS (SELECT FROM pg_catalog.pg_partition_ancestors({oid}::bigint::oid) AS above \
+                     WHERE above.relid = {root}::text::regclass))"
+                );
+                Self { partition: Some((format!("tableoid = {oid}::bigint::oid"), belongs)), ..guard }
             }
         }
     }
@@ -75,8 +82,8 @@ impl Guard {
         for (column, test) in &self.conditions {
             let _ = write!(text, " AND {alias}.{column}{test}");
         }
-        if let Some(partition) = &self.partition {
-            let _ = write!(text, " AND {alias}.{partition}");
+        if let Some((same, belongs)) = &self.partition {
+            let _ = write!(text, " AND {alias}.{same} AND {belongs}");
         }
         text
     }

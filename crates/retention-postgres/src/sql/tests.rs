@@ -121,6 +121,7 @@ snapshot!(
 snapshot!(declared_partitions, super::partitions(&declared().policy.table));
 snapshot!(declared_partitions_before, super::partitions_before(&declared()));
 snapshot!(declared_partition_names, super::partition_names(&[4711, 4712]));
+snapshot!(declared_are_one, super::are_one(&declared().policy.table, &TableName::new("review", "archive")));
 snapshot!(declared_columns_of, super::columns_of(&declared().policy.table));
 snapshot!(sicr_count_due, super::count_due(&sicr(), &Place::Table));
 snapshot!(sicr_backlog, super::backlog(&sicr(), &Place::Table));
