@@ -11,7 +11,7 @@
 -- lock (SELECT … FOR UPDATE SKIP LOCKED) asks for UPDATE on at least one column. The worker never updates a row.
 --
 -- Not granted: INSERT, TRUNCATE, UPDATE of any other column, identity.users, any DDL. CONNECT is PUBLIC's unless it
--- was revoked. Declared policies need the same three on their own tables, and INSERT and SELECT on an archive table
+-- was revoked. Declared policies need the same three on their own tables, and INSERT on an archive table
 -- or a ledger: grant those beside this file.
 
 \if :{?worker}

@@ -138,3 +138,18 @@ async fn whatever_is_wrong_it_says_what_to_do_next() -> Result<()> {
     assert!(usage.stderr.contains("'serve'"), "the nearest command: {}", usage.stderr);
     Ok(())
 }
+
+/// What was done is done, but nobody would know.
+#[tokio::test]
+async fn a_result_that_cannot_be_written_is_told_and_is_no_success() -> Result<()> {
+    let program = worker().await?;
+    let shell = |redirected: &str| {
+        let script = format!("LOG_FORMAT=text '{program}' config {redirected}");
+        Command::new("sh").args(["-c", &script]).env("DATABASE_URL", "postgres://localhost/x").output()
+    };
+    let full = shell(">/dev/full")?;
+    assert_eq!(full.status.code(), Some(1), "{}", String::from_utf8_lossy(&full.stderr));
+    let unread = shell("| true")?;
+    assert_eq!(unread.status.code(), Some(0));
+    Ok(())
+}

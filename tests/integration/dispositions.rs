@@ -141,6 +141,17 @@ async fn without_its_entry_in_the_ledger_no_row_goes() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_ledger_that_refuses_its_entry_is_to_blame_and_no_row_is() -> Result<()> {
+    let (database, pool) = orders().await?;
+    execute(&pool, "ALTER TABLE retention.ledger ADD CHECK (rows < 50)").await?;
+    let report = run(database.url(), policy()?).await?;
+    assert_eq!((report.deleted, report.failed_rows, report.stop_reason), (0, 0, StopReason::Error));
+    let error = report.error.unwrap();
+    assert!(error.contains("the ledger retention.ledger refuses its entry (SQLSTATE 23514)"), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn rows_that_a_trigger_updates_instead_end_the_policy_after_two_passes() -> Result<()> {
     let (database, pool) = orders().await?;
     execute(
@@ -191,6 +202,10 @@ async fn an_archive_that_is_a_partition_of_the_table_is_refused(#[case] layout: 
     "note is character varying(10) there"
 )]
 #[case::no_ledger("DROP TABLE retention.ledger", "the ledger retention.ledger does not exist")]
+#[case::a_ledger_that_wants_more(
+    "ALTER TABLE retention.ledger ADD who text NOT NULL",
+    "column who of the ledger retention.ledger must have a default"
+)]
 #[case::an_odd_ledger("ALTER TABLE retention.ledger DROP policy", "has no column policy")]
 #[tokio::test]
 async fn a_destination_of_another_shape_is_refused_before_anything_moves(

@@ -165,6 +165,15 @@ async fn what_changes_after_the_window_was_read_is_seen_at_the_delete(
      CREATE TRIGGER audit AFTER DELETE ON log.events FOR EACH STATEMENT EXECUTE FUNCTION log.f()",
     "statement trigger on DELETE, which would not fire"
 )]
+#[case::row_security_of_a_partition(
+    "ALTER TABLE cold.{TWELFTH} ENABLE ROW LEVEL SECURITY",
+    "row security of partition cold.events_p"
+)]
+#[case::a_key_of_a_partition_that_spreads(
+    "ALTER TABLE log.fifteenth_a ADD UNIQUE (id); \
+     ALTER TABLE cold.{TWELFTH} ADD FOREIGN KEY (id) REFERENCES log.fifteenth_a (id) ON DELETE CASCADE NOT VALID",
+    "directly or by way of other tables"
+)]
 #[case::row_security(
     "ALTER TABLE log.events ENABLE ROW LEVEL SECURITY",
     "row security of a partitioned table"

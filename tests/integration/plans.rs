@@ -137,6 +137,26 @@ async fn a_batch_finds_its_rows_by_address_and_their_children_by_index(
     Ok(())
 }
 
+/// Statistics that are missing or old make a few rows of a million; a nested loop over them is quadratic.
+#[rstest]
+#[tokio::test]
+async fn a_window_over_many_blocked_rows_is_read_by_hash_joins_whatever_the_statistics_say(
+    #[values(Analysed::Never, Analysed::WhileEmpty, Analysed::WhenFull)] analysed: Analysed,
+) -> Result<()> {
+    let (database, rows) = seeded(analysed).await?;
+    rows.sessions(
+        "SELECT 400000 + n, CASE WHEN n % 2 = 1 THEN 400000 + n - 1 END, CASE WHEN n % 2 = 0 THEN 'Rotated' ELSE 'Active' END, \
+         interval '100 days' FROM generate_series(0, 9999) AS n",
+    )
+    .await?;
+    let executed = explained_run(&database, &rows, 0).await?;
+    for window in those(&executed, "beyond AS MATERIALIZED", "refresh_sessions") {
+        assert!(window.plan.contains("Hash"), "{}", window.plan);
+        assert!(!window.plan.contains("Nested Loop"), "{}", window.plan);
+    }
+    Ok(())
+}
+
 #[rstest]
 #[tokio::test]
 async fn a_contended_batch_finds_who_refers_to_its_rows_by_index(

@@ -24,6 +24,9 @@ pub(crate) const CLIMB_ROWS: usize = 100_000;
 /// Rows set aside after which a policy gives up (contract, section 3).
 const MAX_FAILED_ROWS: usize = 100;
 
+/// Passes in a row that found rows and deleted none, after which a policy gives up.
+const MAX_FRUITLESS_PASSES: u32 = 10;
+
 /// What to do next for this policy.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -97,8 +100,10 @@ pub(crate) struct Drain<'a> {
     pass_progress: u64,
     pass_held: u64,
     pass_moved: u64,
-    /// Passes in a row in which rows moved and none went.
-    moving_passes: u32,
+    /// Passes in a row in which none of the rows that were found went.
+    fruitless_passes: u32,
+    /// Rows deleted before this pass.
+    deleted_before: u64,
     /// Rows that moved whenever they were to go.
     moved: u64,
     waited_for_held: bool,
@@ -132,7 +137,8 @@ impl<'a> Drain<'a> {
             pass_progress: 0,
             pass_held: 0,
             pass_moved: 0,
-            moving_passes: 0,
+            fruitless_passes: 0,
+            deleted_before: 0,
             moved: 0,
             waited_for_held: false,
             deleted: 0,
@@ -254,12 +260,8 @@ impl<'a> Drain<'a> {
     }
 
     fn end_pass(&mut self, now: Duration) {
-        if let Some(moved) = self.only_moved() {
-            self.moved = moved;
-            let plural = if moved == 1 { "row changes" } else { "rows change" };
-            self.give_up(&format!(
-                "{moved} {plural} instead of going: a trigger updates what is to be deleted"
-            ));
+        if let Some(sentence) = self.goes_in_circles() {
+            self.give_up(&sentence);
             return;
         }
         if self.pass_progress == 0 {
@@ -280,13 +282,28 @@ impl<'a> Drain<'a> {
         self.scan = Scan::From(None);
     }
 
-    /// How many rows moved in this pass, if none went and it was so in the pass before. Once may be a race with somebody
-    /// who updates them; a trigger that updates instead of letting them go would keep us busy for ever.
-    fn only_moved(&mut self) -> Option<u64> {
+    /// Why another pass would be as fruitless as this one and those before it.
+    ///
+    /// Once, rows that change when they are to go may be a race with somebody who updates them; a trigger that updates
+    /// instead of letting them go would keep us busy for ever. Rows that are never where they were found may be a race with
+    /// workers that are always faster, but not ten times over.
+    fn goes_in_circles(&mut self) -> Option<String> {
         let moved = std::mem::take(&mut self.pass_moved);
-        let only = moved > 0 && self.pass_progress == moved;
-        self.moving_passes = if only { self.moving_passes + 1 } else { 0 };
-        (self.moving_passes > 1).then_some(moved)
+        if self.pass_progress == 0 || self.deleted > self.deleted_before {
+            (self.fruitless_passes, self.deleted_before) = (0, self.deleted);
+            return None;
+        }
+        self.fruitless_passes += 1;
+        if moved > 0 && self.fruitless_passes > 1 {
+            self.moved = moved;
+            let plural = if moved == 1 { "row changes" } else { "rows change" };
+            Some(format!("{moved} {plural} instead of going: a trigger updates what is to be deleted"))
+        } else if self.fruitless_passes >= MAX_FRUITLESS_PASSES {
+            let rows = self.pass_progress;
+            Some(format!("rows are found and are not there when they are to go: {rows} in the last pass"))
+        } else {
+            None
+        }
     }
 
     pub(crate) fn prepared(&mut self) {

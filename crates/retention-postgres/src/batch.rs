@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use retention_domain::plan::Target;
 use retention_domain::policy::Disposition;
-use retention_domain::{BatchDone, BatchRequest, RowAddress, TableName, WindowRow, forest};
+use retention_domain::{BatchDone, BatchRequest, FailureKind, RowAddress, TableName, WindowRow, forest};
 use sea_orm::Statement;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use crate::address::{Partitions, address, parent};
 use crate::destination;
-use crate::error::Refused;
+use crate::error::{Refused, classify_sqlstate};
 use crate::session::{Session, query};
 use crate::sql::{self, Deletion, LeafRule, Place};
 
@@ -62,13 +62,23 @@ pub(crate) async fn delete(
     }
     if let Some(ledger) = target.policy.audit_table.as_ref().filter(|_| done.deleted > 0) {
         let entry = sql::ledger_entry(ledger, target, &request.job_run_id, done.deleted);
-        if query(entry).execute(&mut ***session).await?.rows_affected() != 1 {
+        let written = query(entry).execute(&mut ***session).await;
+        if written.map_err(|error| of_the_ledger(ledger, error))?.rows_affected() != 1 {
             return Err(Refused::fatal(format!(
-                "the ledger {ledger} does not keep its entries: a trigger drops them"
+                "the ledger {ledger} does not keep its entries: a trigger or a rule drops them"
             )));
         }
     }
     Ok(done)
+}
+
+/// No row of the batch is to blame when the ledger refuses its entry.
+fn of_the_ledger(ledger: &TableName, error: sqlx::Error) -> sqlx::Error {
+    let code = error.as_database_error().and_then(|error| error.code()).unwrap_or_default().into_owned();
+    if error.as_database_error().is_some() && classify_sqlstate(&code) == FailureKind::Row {
+        return Refused::fatal(format!("the ledger {ledger} refuses its entry (SQLSTATE {code})"));
+    }
+    error
 }
 
 /// The rows by the place they are in; `None` for a partition that is gone.

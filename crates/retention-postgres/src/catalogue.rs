@@ -13,6 +13,7 @@ pub(crate) struct Column {
     category: Option<String>,
     read_only: bool,
     deletes_spread: bool,
+    refers_to: Option<String>,
     labels: Vec<String>,
     statement_triggers: bool,
     row_security: bool,
@@ -28,6 +29,7 @@ impl Column {
             category: row.try_get("type_category")?,
             read_only: row.try_get("read_only")?,
             deletes_spread: row.try_get("deletes_spread")?,
+            refers_to: row.try_get("refers_to")?,
             labels: row.try_get("labels")?,
             statement_triggers: row.try_get("statement_triggers")?,
             row_security: row.try_get("row_security")?,
@@ -41,6 +43,7 @@ pub(crate) struct Partition {
     name: TableName,
     kind: String,
     missing: Option<String>,
+    row_security: bool,
 }
 
 impl Partition {
@@ -49,6 +52,7 @@ impl Partition {
             name: TableName { schema: row.try_get("schema")?, name: row.try_get("name")? },
             kind: row.try_get("kind")?,
             missing: row.try_get("missing")?,
+            row_security: row.try_get("row_security")?,
         })
     }
 }
@@ -56,12 +60,17 @@ impl Partition {
 /// # Errors
 /// A sentence when rows of a partition could not be locked and deleted there.
 pub(crate) fn check_partitions(partitions: &[Partition]) -> Result<(), String> {
-    for Partition { name, kind, missing } in partitions {
+    for Partition { name, kind, missing, row_security } in partitions {
         if kind != "r" {
             return Err(format!("partition {name} is not an ordinary table"));
         }
         if let Some(missing) = missing {
             return Err(format!("our role lacks {missing} on partition {name} (SQLSTATE 42501)"));
+        }
+        if *row_security {
+            return Err(format!(
+                "row security of partition {name} applies to our role, but not where due rows are found"
+            ));
         }
     }
     Ok(())
@@ -95,20 +104,25 @@ pub(crate) fn check(target: &Target, columns: &[Column]) -> Result<(), String> {
         let [key] = keys[..] else {
             return Err(format!("column {parent} refers to one column, but the key has {}", keys.len()));
         };
-        if find(parent)?.type_name != key.type_name {
+        let up = find(parent)?;
+        if up.type_name != key.type_name {
             return Err(format!("columns {parent} and {} are not of one type", policy.key[0]));
+        }
+        if let Some(other) = up.refers_to.as_ref().filter(|other| **other != policy.key[0]) {
+            return Err(format!("column {parent} refers to {other}, but the key is {}", policy.key[0]));
         }
     }
     for condition in &policy.conditions {
         let column = find(&condition.column)?;
         let type_name = column.type_name.as_deref().unwrap_or_default();
         let category = column.category.as_deref().unwrap_or_default();
-        // A type that compares in a way of its own, like citext, would not be compared in that way.
-        let is_text =
-            matches!(type_name, "text" | "character varying" | "character" | "name") || category == "E";
+        // A type that compares in a way of its own, as citext and character(n) do, would not be compared in that way.
+        let is_text = matches!(type_name, "text" | "character varying" | "name") || category == "E";
+        let is_number =
+            matches!(type_name, "smallint" | "integer" | "bigint" | "numeric" | "real" | "double precision");
         let refused = condition.test.values().iter().find_map(|value| match value {
             Value::Text(_) => (!is_text).then_some("text or an enum"),
-            Value::Integer(_) => (category != "N").then_some("a number"),
+            Value::Integer(_) => (!is_number).then_some("a number"),
             Value::Boolean(_) => (category != "B").then_some("boolean"),
         });
         if let Some(needed) = refused {

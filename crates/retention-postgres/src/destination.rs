@@ -29,6 +29,8 @@ struct Column {
     type_name: String,
     generated: bool,
     may_insert: bool,
+    row_security: bool,
+    must_be_given: bool,
 }
 
 impl Column {
@@ -38,6 +40,8 @@ impl Column {
             type_name: row.try_get("type")?,
             generated: row.try_get("generated")?,
             may_insert: row.try_get("may_insert")?,
+            row_security: row.try_get("row_security")?,
+            must_be_given: row.try_get("must_be_given")?,
         })
     }
 }
@@ -84,7 +88,10 @@ fn closed(what: &str, table: &TableName, columns: &[Column]) -> Option<String> {
     match columns.first() {
         None => Some(format!("the {what} {table} does not exist (SQLSTATE 42P01)")),
         Some(column) if !column.may_insert => {
-            Some(format!("no right to INSERT into the {what} {table} (SQLSTATE 42501)"))
+            Some(format!("no right to INSERT into the {what} {table} or to use its schema (SQLSTATE 42501)"))
+        }
+        Some(column) if column.row_security => {
+            Some(format!("row security of the {what} {table} applies to our role (SQLSTATE 42501)"))
         }
         Some(_) => None,
     }
@@ -106,7 +113,13 @@ fn check_ledger(ledger: &TableName, columns: &[Column]) -> Result<(), String> {
             None => return Err(format!("the ledger {ledger} has no column {name} ({type_name})")),
         }
     }
-    Ok(())
+    let given = |column: &&Column| LEDGER.iter().any(|(name, _)| column.name == *name);
+    match columns.iter().find(|column| column.must_be_given && !given(column)) {
+        Some(Column { name, .. }) => {
+            Err(format!("column {name} of the ledger {ledger} must have a default or allow NULL"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The names of the columns to move, in the table's order.
@@ -158,6 +171,8 @@ mod tests {
                 type_name: (*type_name).to_owned(),
                 generated: *generated,
                 may_insert: true,
+                row_security: false,
+                must_be_given: false,
             })
             .collect()
     }
@@ -201,6 +216,9 @@ mod tests {
         let mut columns: Vec<_> = LEDGER.iter().map(|(name, of)| (*name, *of, false)).collect();
         columns.push(("id", "bigint", false));
         assert_eq!(check_ledger(&name, &table(&columns)), Ok(()));
+        let mut demanding = table(&columns);
+        demanding[6].must_be_given = true;
+        assert!(check_ledger(&name, &demanding).unwrap_err().contains("column id of the ledger"));
         columns[4].1 = "integer";
         assert!(check_ledger(&name, &table(&columns)).unwrap_err().contains("rows of the ledger"));
         assert!(check_ledger(&name, &table(&columns[..3])).unwrap_err().contains("no column cutoff"));

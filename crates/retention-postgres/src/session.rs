@@ -87,8 +87,12 @@ impl Bounds {
         let millis = |bound: Duration| bound.as_millis().clamp(1, 2_000_000_000);
         let (statement, lock) = (millis(self.statement), millis(self.lock));
         let purpose = match purpose {
-            // Hash joins need no sorting of a million rows first.
-            Purpose::Read => " READ ONLY; SET LOCAL work_mem = '64MB'; SET LOCAL enable_mergejoin = off",
+            // Hash joins need no sorting of a million rows first. Statistics that are missing or old make a few rows of a
+            // million, and nested loops over them quadratic; a LATERAL look-up by index is still one.
+            Purpose::Read => {
+                " READ ONLY; SET LOCAL work_mem = '64MB'; SET LOCAL enable_mergejoin = off; \
+                 SET LOCAL enable_nestloop = off; SET LOCAL enable_hashjoin = on; SET LOCAL enable_hashagg = on"
+            }
             // A batch finds its rows by ctid or through an index, and joins only what it holds in memory. A plan by
             // statistics, which know nothing of a batch's size, may read the whole table or go quadratic instead.
             Purpose::Delete => {

@@ -3,7 +3,9 @@
 mod help;
 pub mod man;
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -141,10 +143,26 @@ impl Printer {
     }
 }
 
-/// Writes to stdout. Nobody reading it is no failure of the work done.
+/// Whether a result could not be written.
+static RESULT_LOST: AtomicBool = AtomicBool::new(false);
+
+/// Writes to stdout. Nobody reading it is no failure of the work done; a disk that is full is told, and remembered for the
+/// exit code.
 pub fn print(text: &str) {
     use std::io::Write as _;
-    let _ = writeln!(std::io::stdout().lock(), "{}", text.trim_end());
+    match writeln!(std::io::stdout().lock(), "{}", text.trim_end()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            RESULT_LOST.store(true, Ordering::Relaxed);
+            tracing::error!(%error, "the result could not be written to stdout");
+        }
+        _ => {}
+    }
+}
+
+/// Whether a result could not be written, other than because nobody reads it.
+#[must_use]
+pub fn result_is_lost() -> bool {
+    RESULT_LOST.load(Ordering::Relaxed)
 }
 
 #[cfg(test)]

@@ -6,14 +6,18 @@ use sea_orm::Statement;
 use super::{Sql, table_literal};
 
 /// The columns of a table in their order, none when there is no such table: `name`, `type` (text, with length and
-/// precision), `generated` (boolean), and `may_insert` (boolean, whether our role may insert rows).
+/// precision), `generated`, `may_insert` (whether our role may insert rows), `row_security` (whether it applies to our
+/// role), `must_be_given` (whether an insert fails without a value), all boolean.
 #[must_use]
 pub fn columns_of(table: &TableName) -> Statement {
     let mut sql = Sql::default();
     let (schema, name) = (sql.bind(table.schema.clone()), sql.bind(table.name.clone()));
     sql.finish(format!(
         "SELECT attribute.attname::text AS name, format_type(attribute.atttypid, attribute.atttypmod) AS type,
-  attribute.attgenerated <> '' AS generated, has_table_privilege(class.oid, 'INSERT') AS may_insert
+  attribute.attgenerated <> '' AS generated,
+  has_schema_privilege(namespace.oid, 'USAGE') AND has_table_privilege(class.oid, 'INSERT') AS may_insert,
+  row_security_active(class.oid) AS row_security,
+  attribute.attnotnull AND NOT attribute.atthasdef AND attribute.attidentity = '' AS must_be_given
 FROM pg_catalog.pg_class AS class
 JOIN pg_catalog.pg_namespace AS namespace ON namespace.oid = class.relnamespace
 JOIN pg_catalog.pg_attribute AS attribute

@@ -8,7 +8,8 @@ use super::Sql;
 use super::predicate::{Guard, Names, Place};
 use crate::address::tid;
 
-/// The partitions that hold rows, down to the lowest level: `oid` (bigint), `schema`, `name`, `kind` (`relkind`, text),
+/// The partitions that hold rows, down to the lowest level: `oid` (bigint), `schema`, `name`, `kind` (`relkind`, text), `row_security`
+/// (boolean, whether it applies to our role),
 /// `missing` (text: the rights our role lacks there, separated by commas; NULL if it has all).
 ///
 /// Rows are locked and deleted in the partition itself, so the rights are needed there.
@@ -18,7 +19,7 @@ pub fn partitions(table: &TableName) -> Statement {
     let (schema, name) = (sql.bind(table.schema.clone()), sql.bind(table.name.clone()));
     sql.finish(format!(
         "SELECT part.oid::bigint AS oid, home.nspname::text AS schema, part.relname::text AS name,
-  part.relkind::text AS kind,
+  part.relkind::text AS kind, row_security_active(part.oid) AS row_security,
   nullif(concat_ws(', ',
     CASE WHEN NOT has_schema_privilege(home.oid, 'USAGE') THEN 'USAGE on its schema' END,
     CASE WHEN NOT has_table_privilege(part.oid, 'SELECT') THEN 'SELECT' END,
