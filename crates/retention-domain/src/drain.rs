@@ -484,3 +484,6 @@ impl<'a> Drain<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
