@@ -47,3 +47,14 @@ impl Failure {
         Self { kind, sentence: sentence.into() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::FailureKind::{Fatal, Locked, Row, Timeout, Transient};
+
+    #[test]
+    fn every_kind_is_counted_under_one_of_three_labels() {
+        let labels = [Transient, Timeout, Locked, Row, Fatal].map(super::FailureKind::label);
+        assert_eq!(labels, ["transient", "transient", "transient", "row", "fatal"]);
+    }
+}

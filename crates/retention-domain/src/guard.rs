@@ -104,4 +104,12 @@ mod tests {
             [Some(""), Some("a"), Some("b"), Some("7")]
         );
     }
+
+    #[test]
+    fn a_test_for_null_has_no_values_and_the_others_have_theirs() {
+        let values = vec![Value::Integer(7), Value::Boolean(false)];
+        assert_eq!(Test::In(values.clone()).values(), values);
+        assert_eq!(Test::NotIn(values.clone()).values(), values);
+        assert!(Test::IsNull.values().is_empty() && Test::IsNotNull.values().is_empty());
+    }
 }

@@ -272,6 +272,11 @@ mod tests {
         assert_eq!(RetentionPeriod::new(keep).is_ok(), accepted);
     }
 
+    #[test]
+    fn a_period_is_written_as_its_duration() {
+        assert_eq!(RetentionPeriod::in_days_or_hours("36h").unwrap().to_string(), "1d 12h");
+    }
+
     proptest! {
         #[test]
         fn what_is_written_is_read_back(millis in 0_u64..=u64::from(u32::MAX) * 1_000) {

@@ -139,3 +139,15 @@ impl RetentionPolicy {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_written_as_the_catalogue_spells_them() {
+        let name = PolicyName::new("outbox-old");
+        assert_eq!((name.as_str(), name.to_string().as_str()), ("outbox-old", "outbox-old"));
+        assert_eq!(TableName::new("Review", "outbox").to_string(), "Review.outbox");
+    }
+}

@@ -170,3 +170,103 @@ impl RunReport {
         self.policies.iter().map(|report| report.backlog.as_ref().map(Backlog::total)).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+
+    use super::*;
+    use crate::period::RetentionPeriod;
+
+    const ORDER: [StopReason; 6] = [
+        StopReason::Error,
+        StopReason::Shutdown,
+        StopReason::WindowClosed,
+        StopReason::MaxRunDuration,
+        StopReason::RowsHeld,
+        StopReason::Drained,
+    ];
+
+    fn day(day: i64) -> DateTime<Utc> {
+        DateTime::UNIX_EPOCH + TimeDelta::days(day)
+    }
+
+    fn policy(name: &str, stop_reason: StopReason, deleted: u64, backlog: Option<Backlog>) -> PolicyReport {
+        let keep = RetentionPeriod::from_days(30).unwrap();
+        PolicyReport {
+            policy: PolicyName::new(name),
+            table: TableName::new("identity", name),
+            cutoff: Cutoff::before(day(20_000), keep).unwrap(),
+            deleted,
+            batches: 1,
+            skipped: 0,
+            failed_rows: 0,
+            stop_reason,
+            error: None,
+            backlog,
+        }
+    }
+
+    fn report(policies: Vec<PolicyReport>) -> RunReport {
+        RunReport {
+            job_run_id: "run".to_owned(),
+            started_at: day(20_000),
+            duration: Duration::ZERO,
+            policies,
+        }
+    }
+
+    fn stopped(first: StopReason, second: StopReason) -> RunReport {
+        report(vec![policy("sicr", first, 0, None), policy("refresh", second, 0, None)])
+    }
+
+    #[test]
+    fn a_run_stops_for_the_first_reason_that_any_policy_has() {
+        for (place, first) in ORDER.into_iter().enumerate() {
+            for second in &ORDER[place..] {
+                assert_eq!(stopped(first, *second).stop_reason(), first);
+                assert_eq!(stopped(*second, first).stop_reason(), first);
+            }
+        }
+        let written = ORDER.map(StopReason::as_str);
+        let expected = ["error", "shutdown", "window_closed", "max_run_duration", "rows_held", "drained"];
+        assert_eq!(written, expected);
+    }
+
+    #[test]
+    fn a_run_fails_with_any_policy_and_completes_with_all_and_a_shutdown_is_no_success() {
+        use Outcome::{Completed, Failed, Stopped};
+        let outcomes = ORDER.map(|reason| stopped(reason, StopReason::Drained).outcome());
+        assert_eq!(outcomes, [Failed, Stopped, Stopped, Stopped, Stopped, Completed]);
+        let successes = ORDER.map(|reason| stopped(reason, StopReason::Drained).is_success());
+        assert_eq!(successes, [false, false, true, true, true, true]);
+        assert_eq!(Outcome::ALL.map(Outcome::as_str), ["completed", "stopped", "failed"]);
+    }
+
+    #[test]
+    fn sums_are_taken_over_the_policies_of_a_name_and_over_all_backlogs() {
+        let backlog = |pending, blocked| Some(Backlog { pending, blocked, ..Backlog::default() });
+        let drained = StopReason::Drained;
+        let mut run = report(vec![
+            policy("sicr", drained, 10, backlog(2, 3)),
+            policy("refresh", drained, 20, backlog(0, 7)),
+        ]);
+        assert_eq!((run.deleted("sicr"), run.deleted("refresh"), run.deleted("outbox")), (10, 20, 0));
+        assert_eq!(run.backlog_remaining(), Some(12));
+        run.policies[0].backlog = None;
+        assert_eq!(run.backlog_remaining(), None, "a part is no sum");
+    }
+
+    #[test]
+    fn the_oldest_row_due_is_pending_or_blocked() {
+        let oldest = |oldest_pending, oldest_blocked| {
+            Backlog { oldest_pending, oldest_blocked, ..Backlog::default() }.oldest()
+        };
+        let (older, younger) = (Some(day(100)), Some(day(200)));
+        assert_eq!((oldest(older, younger), oldest(younger, older)), (older, older));
+        assert_eq!(
+            (oldest(None, younger), oldest(younger, None), oldest(None, None)),
+            (younger, younger, None)
+        );
+    }
+}

@@ -76,8 +76,8 @@ fn failure(kind: FailureKind) -> Failure {
     Failure::new(kind, "scripted")
 }
 
-fn oldest() -> Option<WindowMark> {
-    Some(WindowMark { age: DateTime::<Utc>::UNIX_EPOCH, address: RowAddress(1) })
+fn oldest() -> WindowMark {
+    WindowMark { age: DateTime::<Utc>::UNIX_EPOCH, address: RowAddress(1) }
 }
 
 #[test]
@@ -201,9 +201,9 @@ fn rows_set_aside_are_not_sent_again_and_the_hundredth_ends_the_policy() {
     let slice = batch(&mut drain);
     let stayed = (1..=100).map(RowAddress).collect();
     drain.deleted(&slice, BatchDone { deleted: 50, stayed, ..BatchDone::default() });
-    for row in 1..=99 {
+    for (aside, row) in (1..=99).enumerate() {
         let alone = batch(&mut drain);
-        assert_eq!((rows(&alone), alone.last_try, drain.aside()), (vec![row], true, (row - 1) as usize));
+        assert_eq!((rows(&alone), alone.last_try, drain.aside()), (vec![row], true, aside));
         drain.deleted(&alone, BatchDone { stayed: alone.rows.clone(), ..BatchDone::default() });
     }
     assert!(
@@ -255,7 +255,7 @@ fn an_empty_first_window_is_the_whole_answer_only_where_every_due_row_is_free() 
         !drain.wants_backlog()
     };
     assert!(known(&flat, None, Vec::new()));
-    assert!(!known(&flat, oldest(), Vec::new()), "rows before the window may be left");
+    assert!(!known(&flat, Some(oldest()), Vec::new()), "rows before the window may be left");
     assert!(!known(&flat, None, lone(1)), "these may stay");
     assert!(!known(&chained, None, Vec::new()), "rows may be blocked");
 }
@@ -297,15 +297,15 @@ fn a_window_that_failed_is_asked_for_again_from_the_same_place() {
     assert_eq!(drain.next(START), Next::Step(Step::Prepare));
     drain.prepared();
     assert_eq!(drain.next(START), Next::Step(Step::Window(None)));
-    drain.scanned(None, Window { rows: lone(1), next: oldest() });
+    drain.scanned(None, Window { rows: lone(1), next: Some(oldest()) });
     let slice = batch(&mut drain);
     drain.deleted(&slice, done(1));
-    assert_eq!(drain.next(START), Next::Step(Step::Window(oldest())));
+    assert_eq!(drain.next(START), Next::Step(Step::Window(Some(oldest()))));
     let late = Duration::from_secs(3);
-    assert_eq!(drain.window_failed(oldest(), &failure(FailureKind::Timeout), late), Verdict::Retry);
+    assert_eq!(drain.window_failed(Some(oldest()), &failure(FailureKind::Timeout), late), Verdict::Retry);
     let again = late + Duration::from_millis(250);
     assert_eq!(drain.next(late), Next::NotBefore(again));
-    assert_eq!(drain.next(again), Next::Step(Step::Window(oldest())));
+    assert_eq!(drain.next(again), Next::Step(Step::Window(Some(oldest()))));
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn now() -> DateTime<Utc> {
 }
 
 fn days(days: u32) -> RetentionPeriod {
-    RetentionPeriod::from_days(days.into()).unwrap()
+    RetentionPeriod::from_days(days).unwrap()
 }
 
 fn sicr() -> RetentionPolicy {

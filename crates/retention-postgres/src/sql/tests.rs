@@ -126,6 +126,7 @@ snapshot!(declared_columns_of, super::columns_of(&declared().policy.table));
 snapshot!(sicr_count_due, super::count_due(&sicr(), &Place::Table));
 snapshot!(sicr_backlog, super::backlog(&sicr(), &Place::Table));
 snapshot!(sicr_preview_extras, super::preview_extras(&sicr(), &Place::Table));
+snapshot!(declared_preview_extras, super::preview_extras(&declared(), &Place::Table));
 snapshot!(refresh_window, super::window(&refresh(), None, 1_000_000));
 snapshot!(refresh_window_continued, super::window(&refresh(), Some(mark()), 1_000_000));
 snapshot!(refresh_delete_batch, deleting(&refresh(), LeafRule::ForeignKey));
