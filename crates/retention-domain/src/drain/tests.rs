@@ -111,6 +111,40 @@ fn a_pass_that_changed_something_is_followed_by_another_and_one_that_did_not_is_
     }
 }
 
+/// Drains `target` in batches of three, one for each pass, each with this outcome; then what comes after the last.
+fn after_passes(target: &Target, passes: &[(u64, u64)]) -> (Next, PolicyReport) {
+    let mut drain = with_rows(target, 3, lone(3));
+    for (pass, &(deleted, moved)) in passes.iter().enumerate() {
+        if pass > 0 {
+            assert_eq!(drain.next(START), Next::Step(Step::Window(None)), "pass {pass}");
+            drain.scanned(None, window(lone(3)));
+        }
+        let slice = batch(&mut drain);
+        drain.deleted(&slice, BatchDone { deleted, moved, ..BatchDone::default() });
+    }
+    (drain.next(START), drain.into_report())
+}
+
+#[test]
+fn rows_that_move_may_be_a_race_once_and_twice_in_a_row_they_have_failed() {
+    let target = flat();
+    for (passes, error) in [
+        (vec![(0, 1), (0, 1)], "1 row changes instead of going: a trigger updates what is to be deleted"),
+        (
+            vec![(1, 2), (0, 2), (0, 2)],
+            "2 rows change instead of going: a trigger updates what is to be deleted",
+        ),
+    ] {
+        let (next, report) = after_passes(&target, &passes);
+        assert_eq!((next, report.stop_reason), (Next::Ended, StopReason::Error), "{passes:?}");
+        assert_eq!((report.failed_rows, report.error.as_deref()), (passes[1].1, Some(error)));
+    }
+    for passes in [vec![(0, 1)], vec![(1, 1), (1, 1)], vec![(0, 1), (1, 0), (0, 1)]] {
+        let (next, report) = after_passes(&target, &passes);
+        assert_eq!((next, report.error), (Next::Step(Step::Window(None)), None), "{passes:?}");
+    }
+}
+
 #[test]
 fn held_rows_get_their_last_try_exactly_one_lock_timeout_later() {
     let target = flat();
