@@ -74,7 +74,8 @@ pub(crate) async fn delete(
 
 /// No row of the batch is to blame when the ledger refuses its entry.
 fn of_the_ledger(ledger: &TableName, error: sqlx::Error) -> sqlx::Error {
-    let code = error.as_database_error().and_then(|error| error.code()).unwrap_or_default().into_owned();
+    let code =
+        error.as_database_error().and_then(sqlx::error::DatabaseError::code).unwrap_or_default().into_owned();
     if error.as_database_error().is_some() && classify_sqlstate(&code) == FailureKind::Row {
         return Refused::fatal(format!("the ledger {ledger} refuses its entry (SQLSTATE {code})"));
     }
