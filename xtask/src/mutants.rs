@@ -20,7 +20,7 @@ pub struct Args {
     /// Folder for the results, in a folder mutants.out of its own
     #[arg(long, value_name = "DIR", default_value = "target")]
     out: String,
-    /// What follows `--` is handed to `cargo mutants`, such as `--file` or `--shard`
+    /// What follows `--` is handed to `cargo mutants`, such as `--re` or `--shard`
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<String>,
 }
@@ -68,6 +68,8 @@ pub fn run(args: &Args) -> Result<()> {
         ])
         .args(&args.arguments)
         .env("PROPTEST_CASES", PROPERTY_CASES)
+        // Failing tests are the rule here, and a backtrace takes longer than most of them.
+        .env("RUST_BACKTRACE", "0")
         .status()
         .context("running cargo-mutants")?;
     let results = Path::new(&args.out).join("mutants.out");
