@@ -228,9 +228,19 @@ async fn a_label_to_keep_that_the_column_does_not_know_is_refused() -> Result<()
     let (database, pool) = orders().await?;
     execute(
         &pool,
-        "CREATE TYPE shop.kind AS ENUM ('keep', 'go'); ALTER TABLE shop.orders ADD kind shop.kind DEFAULT 'keep'",
+        "CREATE TYPE shop.kind AS ENUM ('keep', 'go'); ALTER TABLE shop.orders ADD kind shop.kind DEFAULT 'keep', \
+         ADD padded char(6) DEFAULT 'keep'",
     )
     .await?;
+    let blank = Test::NotIn(vec![Value::Text("keep  ".to_owned())]);
+    let padded = RetentionPolicy {
+        conditions: vec![Condition { column: "padded".to_owned(), test: blank }],
+        disposition: Disposition::Delete,
+        ..policy()?
+    };
+    let report = run(database.url(), padded).await?;
+    assert_eq!(report.deleted, 0);
+    assert!(report.error.unwrap().contains("must not end in a blank"));
     for (test, deleted) in [("kep", 0), ("keep", 500)] {
         let values = vec![Value::Text(test.to_owned())];
         let report = run(

@@ -116,8 +116,9 @@ pub(crate) fn check(target: &Target, columns: &[Column]) -> Result<(), String> {
         let column = find(&condition.column)?;
         let type_name = column.type_name.as_deref().unwrap_or_default();
         let category = column.category.as_deref().unwrap_or_default();
-        // A type that compares in a way of its own, as citext and character(n) do, would not be compared in that way.
-        let is_text = matches!(type_name, "text" | "character varying" | "name") || category == "E";
+        // A type that compares in a way of its own, like citext, would not be compared in that way.
+        let is_text =
+            matches!(type_name, "text" | "character varying" | "character" | "name") || category == "E";
         let is_number =
             matches!(type_name, "smallint" | "integer" | "bigint" | "numeric" | "real" | "double precision");
         let refused = condition.test.values().iter().find_map(|value| match value {
@@ -127,6 +128,15 @@ pub(crate) fn check(target: &Target, columns: &[Column]) -> Result<(), String> {
         });
         if let Some(needed) = refused {
             return Err(format!("column {} is {type_name}, but must be {needed}", condition.column));
+        }
+        // Padded text is compared without its blanks, and a value is not.
+        if type_name == "character"
+            && let Some(value) = condition.test.values().iter().find(|value| value.to_string().ends_with(' '))
+        {
+            return Err(format!(
+                "column {} is {type_name}: the value \"{value}\" must not end in a blank",
+                condition.column
+            ));
         }
         // What is to be kept must exist: a slip of the pen would delete it.
         if let Test::NotIn(values) = &condition.test
