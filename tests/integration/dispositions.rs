@@ -27,12 +27,12 @@ async fn orders() -> Result<(TestDatabase, PgPool)> {
     Ok((database, pool))
 }
 
-async fn execute(pool: &PgPool, statements: &str) -> Result<()> {
+pub(crate) async fn execute(pool: &PgPool, statements: &str) -> Result<()> {
     sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(pool).await?;
     Ok(())
 }
 
-async fn number(pool: &PgPool, query: &str) -> Result<i64> {
+pub(crate) async fn number(pool: &PgPool, query: &str) -> Result<i64> {
     Ok(sqlx::query_scalar(AssertSqlSafe(query.to_owned())).fetch_one(pool).await?)
 }
 

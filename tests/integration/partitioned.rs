@@ -15,6 +15,8 @@ use retention_postgres::{Finding, Level};
 use rstest::rstest;
 use sqlx::{AssertSqlSafe, PgPool};
 
+use crate::dispositions::{execute, number};
+
 /// Twenty days of a hundred rows each, all at the same addresses within their partitions; every tenth row is kept.
 const EVENTS: &str = "CREATE SCHEMA log; CREATE SCHEMA cold; \
     CREATE TABLE log.events (id bigint NOT NULL, kind text NOT NULL, at timestamptz NOT NULL) PARTITION BY RANGE (at); \
@@ -41,15 +43,6 @@ async fn events() -> Result<(TestDatabase, PgPool)> {
     let pool = database.connect().await?;
     execute(&pool, EVENTS).await?;
     Ok((database, pool))
-}
-
-async fn execute(pool: &PgPool, statements: &str) -> Result<()> {
-    sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(pool).await?;
-    Ok(())
-}
-
-async fn number(pool: &PgPool, query: &str) -> Result<i64> {
-    Ok(sqlx::query_scalar(AssertSqlSafe(query.to_owned())).fetch_one(pool).await?)
 }
 
 fn policy() -> Result<RetentionPolicy> {

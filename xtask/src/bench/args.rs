@@ -10,7 +10,7 @@ Examples:
     cargo xtask bench
   One thing, small, to see whether a change helps:
     cargo xtask bench --scenario sicr chains-10 --rows 200000
-  What CI guards: ratios that show a regression of kind, in less than three minutes:
+  Ratios that show a regression of kind, in a few minutes:
     cargo xtask bench --quick
 
 Without --database-url a server is found as for the demo. On a server that is given, databases are made for the purpose
