@@ -133,8 +133,12 @@ async fn a_row_that_is_still_referred_to_stays_whether_it_is_looked_at_first_or_
 async fn a_batch_that_meets_somebody_takes_what_is_free<L: Lab>() -> Result<()> {
     let mut lab = L::with(forest([0, 1, 2, 0, 4, 0])).await?;
     assert_eq!(lab.batch([6], false).await?.deleted, 1);
+    let failure = lab.batch([5, 4, 6], false).await.unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Row, "one is not there any more: {}", failure.sentence);
     lab.hold(2).await?;
-    let done = lab.batch([3, 2, 1, 5, 4, 6], false).await?;
+    let failure = lab.batch([3, 2, 1, 5, 4], false).await.unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Locked, "one is held: {}", failure.sentence);
+    let done = lab.batch([3, 2, 1, 5, 4, 6], true).await?;
     assert_eq!(done, BatchDone { deleted: 3, held: 1, missing: 1, ..BatchDone::default() });
     assert_eq!(lab.left().await?, [1, 2]);
     Ok(())

@@ -51,9 +51,10 @@ pub struct BatchRequest {
     pub rows: Vec<RowAddress>,
     /// Bound of each of its statements. At least one millisecond.
     pub limit: Duration,
-    /// Whether somebody else was met on these rows or their relatives: the store looks which of them are free before
-    /// it deletes. Otherwise it may delete all of them at once, and fail with [`crate::FailureKind::Row`] if a row
-    /// that stays refers to one: then the batch is tried once more, contended.
+    /// Whether somebody else was met on these rows or their relatives: the store looks which of them are there, held by
+    /// nobody and free before it deletes. Otherwise it may delete all of them at once, and fail with
+    /// [`crate::FailureKind::Row`] or [`crate::FailureKind::Locked`] when one of them does not go: then the batch is
+    /// tried once more, contended.
     pub contended: bool,
 }
 

@@ -13,7 +13,7 @@ use crate::address::{Partitions, address, parent};
 use crate::destination;
 use crate::error::{Refused, classify_sqlstate};
 use crate::session::{Session, query};
-use crate::sql::{self, Deletion, LeafRule, Place};
+use crate::sql::{self, Approach, Deletion, Place};
 
 /// What the deleting statement did.
 struct Taken {
@@ -25,9 +25,9 @@ struct Taken {
 /// Deletes what is due and free of the rows asked for, within the open transaction, and records it in the policy's
 /// ledger.
 ///
-/// At first all rows at once: almost always they are all there, and nobody else holds one. Only when that is not so, or
-/// somebody else was met before, they are looked at one by one: what is locked by us and not referred to by a row that
-/// stays is planned with the domain's own leaf rule, and deleted with the same statement.
+/// At first all rows at once: almost always they are all there, and nobody else holds one. When that is not so it fails, and
+/// the batch comes back as contended: then what nobody holds is locked first, and where there is a leaf rule, what no row
+/// that stays refers to is planned with the domain's own rule before it is deleted.
 ///
 /// # Safety argument
 /// Nothing is deleted but by [`sql::delete_batch`], which argues its own safety and believes nothing that is found out
@@ -47,8 +47,8 @@ pub(crate) async fn delete(
             continue;
         };
         let here = Here { target, place: &place, archived: &archived };
-        let part = if target.policy.parent_column.is_some() && request.contended {
-            here.look_first(session, &rows).await?
+        let part = if request.contended {
+            here.contended(session, &rows).await?
         } else {
             here.at_once(session, &rows).await?
         };
@@ -115,13 +115,26 @@ struct Here<'a> {
 }
 
 impl Here<'_> {
+    /// All of them, or an error: whoever is in the way, finding out costs more than every batch should pay.
     async fn at_once(&self, session: &mut Session, rows: &[RowAddress]) -> Result<BatchDone, sqlx::Error> {
-        let taken = self.take(session, rows, LeafRule::ForeignKey).await?;
-        if taken.tried {
-            self.settle(session, rows, taken).await
-        } else {
-            self.look_first(session, rows).await
+        let taken = self.take(session, rows, Approach::AtOnce).await?;
+        if !taken.tried {
+            return self.look_first(session, rows).await;
         }
+        if taken.deleted < rows.len() as u64 {
+            return Err(Refused::row(
+                "not every row of the batch is there and due, or lets itself be deleted",
+            ));
+        }
+        Ok(BatchDone { deleted: taken.deleted, ..BatchDone::default() })
+    }
+
+    async fn contended(&self, session: &mut Session, rows: &[RowAddress]) -> Result<BatchDone, sqlx::Error> {
+        if self.target.policy.parent_column.is_some() {
+            return self.look_first(session, rows).await;
+        }
+        let taken = self.take(session, rows, Approach::LockFirst).await?;
+        self.settle(session, rows, taken).await
     }
 
     async fn look_first(&self, session: &mut Session, rows: &[RowAddress]) -> Result<BatchDone, sqlx::Error> {
@@ -133,7 +146,7 @@ impl Here<'_> {
         let free = forest::plan(&kin).rows;
         let mut done = BatchDone { held, missing, ..BatchDone::default() };
         if !free.is_empty() {
-            let taken = self.take(session, &free, LeafRule::Lookup).await?;
+            let taken = self.take(session, &free, Approach::LockFirst).await?;
             if taken.tried {
                 let settled = self.settle(session, &free, taken).await?;
                 done.deleted = settled.deleted;
@@ -151,10 +164,10 @@ impl Here<'_> {
         &self,
         session: &mut Session,
         rows: &[RowAddress],
-        rule: LeafRule,
+        approach: Approach,
     ) -> Result<Taken, sqlx::Error> {
         let deletion =
-            Deletion { target: self.target, place: self.place, rows, rule, archived: self.archived };
+            Deletion { target: self.target, place: self.place, rows, approach, archived: self.archived };
         let row = query(sql::delete_batch(deletion)).fetch_one(&mut ***session).await?;
         let count = |column| row.try_get::<i64, _>(column).map(i64::cast_unsigned);
         let deleted = count("deleted")?;
@@ -165,7 +178,8 @@ impl Here<'_> {
                 "the archive {archive} does not keep every row: a trigger drops it"
             )));
         }
-        Ok(Taken { locked: count("locked")?, deleted, tried: row.try_get("tried")? })
+        let locked = if approach == Approach::LockFirst { count("locked")? } else { deleted };
+        Ok(Taken { locked, deleted, tried: row.try_get("tried")? })
     }
 
     /// Accounts for the rows asked for that did not go.

@@ -31,10 +31,10 @@ use crate::sql::{self, Place};
 /// server that vanished without closing cannot hold a run for ever.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a batch that looks at nothing first may wait on a lock: well below PostgreSQL's `deadlock_timeout` (1 s by
-/// default). Its foreign key's check may meet a child that a client has just inserted, and that client may want the parent
-/// next: then it is the worker that gives up, and never the client that is chosen as the victim.
-const UNCONTENDED_LOCK_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long a batch that reckons with nobody may wait on a lock: long enough for somebody's commit, and so short that
+/// nobody minds who waits for the batch. Far below PostgreSQL's `deadlock_timeout` (1 s by default): whoever wants rows
+/// the other way round, it is the worker that gives up, and never a client that is chosen as the victim.
+const UNCONTENDED_LOCK_TIMEOUT: Duration = Duration::from_millis(10);
 
 /// The rows of a PostgreSQL database.
 #[derive(Clone, Debug)]
@@ -227,7 +227,15 @@ impl RetentionStore for PgRetentionStore {
         if catalogue::is_read_only(&columns) {
             self.database.found_read_only();
         }
-        catalogue::check_deletable(&columns).map_err(|what| unfit(target, what))
+        catalogue::check_deletable(&columns).map_err(|what| unfit(target, what))?;
+        // A batch asks for the right to lock rows only once it meets somebody. That is no moment to find out.
+        let locks = sql::still_due(target, &self.place(target), &[], true);
+        let attempt = attempt("asking for row locks on", target);
+        self.transaction(&attempt, Purpose::Delete, limit, async |mut session| {
+            query(locks).execute(&mut **session).await?;
+            Ok((session, ()))
+        })
+        .await
     }
 
     async fn count_due(&self, target: &Target, limit: Duration) -> Result<Backlog, Failure> {

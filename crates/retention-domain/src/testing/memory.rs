@@ -219,13 +219,19 @@ impl RetentionStore for MemoryStore {
         }) {
             free.remove(&stays);
         }
-        if !request.contended && held.is_empty() && free.len() < unheld {
-            return Err(Failure::new(FailureKind::Row, "a row is still referred to (23503)"));
+        if !request.contended && !held.is_empty() {
+            return Err(Failure::new(FailureKind::Locked, "a row is held (55P03)"));
+        }
+        if !request.contended && (missing > 0 || free.len() < unheld) {
+            return Err(Failure::new(FailureKind::Row, "a row is not there or still referred to (23503)"));
         }
         if free.iter().any(|row| state.refusing.contains(row)) {
             return Err(Failure::new(FailureKind::Row, "a row refuses (23503)"));
         }
         let (stayed, gone): (Vec<_>, Vec<_>) = free.into_iter().partition(|row| state.vetoed.contains(row));
+        if !request.contended && !stayed.is_empty() {
+            return Err(Failure::new(FailureKind::Row, "a row stays"));
+        }
         if let Some(row) =
             stayed.iter().find(|row| state.parent(target, **row).is_some_and(|p| gone.contains(&p)))
         {

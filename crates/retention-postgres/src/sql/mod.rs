@@ -21,7 +21,7 @@ pub use catalog::columns;
 pub use churn::preflight_churn;
 pub use climb::climb;
 pub use count::{count_due, preview_extras};
-pub use delete_batch::{Deletion, LeafRule, delete_batch};
+pub use delete_batch::{Approach, Deletion, delete_batch};
 pub use kin::{lock_kin, still_due};
 pub use ledger::ledger_entry;
 pub use partitions::{partition_names, partitioned_window, partitions, partitions_before};

@@ -38,9 +38,11 @@ impl Place {
 /// The policy's guard with its values bound once, to be rendered for any alias.
 ///
 /// # Safety argument
-/// A row passes only if its date is finite and strictly before the cutoff (`<` fails at the cutoff itself, for
-/// NULL, and for `infinity`; `-infinity` is shut out by name), and every condition holds (NULL fails `IN`). Hence
-/// never an Active session, never an unknown status, never an undated row.
+/// A row passes only if its date is finite (`isfinite` fails for both infinities and, like `<`, for NULL) and strictly
+/// before the cutoff (`<` fails at the cutoff itself), and every condition holds (NULL fails `IN`). Hence never an Active
+/// session, never an unknown status, never an undated row.
+///
+/// Not `> '-infinity'`: whoever plans that looks up the least date in the index, behind all that was just deleted.
 pub(super) struct Guard {
     age: String,
     cutoff: String,
@@ -78,7 +80,8 @@ impl Guard {
     /// Age and conditions, for the row called `alias`.
     pub(super) fn on(&self, alias: &str) -> String {
         let Self { age, cutoff, .. } = self;
-        let mut text = format!("{alias}.{age} < {cutoff}::timestamptz AND {alias}.{age} > '-infinity'");
+        let mut text =
+            format!("{alias}.{age} < {cutoff}::timestamptz AND pg_catalog.isfinite({alias}.{age})");
         for (column, test) in &self.conditions {
             let _ = write!(text, " AND {alias}.{column}{test}");
         }

@@ -11,7 +11,7 @@ use retention_domain::{
 };
 use sea_orm::Statement;
 
-use super::{Deletion, LeafRule, Place};
+use super::{Approach, Deletion, Place};
 
 fn days(days: u32) -> RetentionPeriod {
     RetentionPeriod::from_days(days).unwrap()
@@ -66,17 +66,17 @@ fn archiving(place: &Place) -> Statement {
     let mut target = declared();
     target.policy.disposition = Disposition::Archive(TableName::new("review", "outbox_archive"));
     let (rows, archived) = (rows(), ["id", "Weird \"column\""].map(str::to_owned));
-    let rule = LeafRule::ForeignKey;
-    super::delete_batch(Deletion { target: &target, place, rows: &rows, rule, archived: &archived })
+    let approach = Approach::AtOnce;
+    super::delete_batch(Deletion { target: &target, place, rows: &rows, approach, archived: &archived })
 }
 
 fn rows() -> Vec<RowAddress> {
     vec![RowAddress(1), RowAddress(7 << 16 | 3)]
 }
 
-fn deleting(target: &Target, rule: LeafRule) -> Statement {
+fn deleting(target: &Target, approach: Approach) -> Statement {
     let rows = rows();
-    super::delete_batch(Deletion { target, place: &Place::Table, rows: &rows, rule, archived: &[] })
+    super::delete_batch(Deletion { target, place: &Place::Table, rows: &rows, approach, archived: &[] })
 }
 
 fn mark() -> WindowMark {
@@ -105,8 +105,9 @@ macro_rules! snapshot {
 
 snapshot!(sicr_window, super::window(&sicr(), None, 1_000_000));
 snapshot!(sicr_window_continued, super::window(&sicr(), Some(mark()), 1_000_000));
-snapshot!(sicr_delete_batch, deleting(&sicr(), LeafRule::ForeignKey));
-snapshot!(declared_delete_batch, deleting(&declared(), LeafRule::ForeignKey));
+snapshot!(sicr_delete_batch, deleting(&sicr(), Approach::AtOnce));
+snapshot!(sicr_delete_batch_contended, deleting(&sicr(), Approach::LockFirst));
+snapshot!(declared_delete_batch, deleting(&declared(), Approach::AtOnce));
 snapshot!(declared_archive_batch, archiving(&Place::Table));
 snapshot!(declared_archive_batch_of_a_partition, archiving(&partition()));
 snapshot!(
@@ -129,8 +130,8 @@ snapshot!(sicr_preview_extras, super::preview_extras(&sicr(), &Place::Table));
 snapshot!(declared_preview_extras, super::preview_extras(&declared(), &Place::Table));
 snapshot!(refresh_window, super::window(&refresh(), None, 1_000_000));
 snapshot!(refresh_window_continued, super::window(&refresh(), Some(mark()), 1_000_000));
-snapshot!(refresh_delete_batch, deleting(&refresh(), LeafRule::ForeignKey));
-snapshot!(refresh_delete_batch_contended, deleting(&refresh(), LeafRule::Lookup));
+snapshot!(refresh_delete_batch, deleting(&refresh(), Approach::AtOnce));
+snapshot!(refresh_delete_batch_contended, deleting(&refresh(), Approach::LockFirst));
 snapshot!(refresh_lock_kin, super::lock_kin(&refresh(), &rows()));
 snapshot!(refresh_still_due, super::still_due(&refresh(), &Place::Table, &rows(), false));
 snapshot!(refresh_count_due, super::count_due(&refresh(), &Place::Table));
@@ -147,7 +148,7 @@ snapshot!(odd_names_preflight_age_index, super::preflight_age_index(&odd(), &Pla
 snapshot!(refresh_preflight_churn, super::preflight_churn(&refresh().policy));
 snapshot!(refresh_climb, super::climb(&refresh(), &rows(), 100_000));
 snapshot!(odd_names_window, super::window(&odd(), None, 10));
-snapshot!(odd_names_delete_batch, deleting(&odd(), LeafRule::ForeignKey));
+snapshot!(odd_names_delete_batch, deleting(&odd(), Approach::AtOnce));
 snapshot!(odd_names_lock_kin, super::lock_kin(&odd(), &rows()));
 snapshot!(odd_names_backlog, super::backlog(&odd(), &Place::Table));
 
@@ -159,8 +160,8 @@ fn no_value_reaches_the_text() {
     target.policy.known_values = vec!["Known'Value".to_owned()];
     for statement in [
         super::window(&target, Some(mark()), 10),
-        deleting(&target, LeafRule::ForeignKey),
-        deleting(&target, LeafRule::Lookup),
+        deleting(&target, Approach::AtOnce),
+        deleting(&target, Approach::LockFirst),
         super::lock_kin(&target, &rows()),
         super::still_due(&target, &Place::Table, &rows(), true),
         super::climb(&target, &rows(), 10),
