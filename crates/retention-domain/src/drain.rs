@@ -8,9 +8,10 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use crate::agenda::Agenda;
 use crate::batch::{BatchDone, RowAddress, Window, WindowMark, WindowRow};
 use crate::failure::{Failure, FailureKind};
-use crate::forest::{self, Planned};
+use crate::forest;
 use crate::pace::Pace;
 use crate::plan::Target;
 use crate::report::{Backlog, PolicyReport, StopReason};
@@ -86,15 +87,12 @@ pub(crate) struct Drain<'a> {
     scan: Scan,
     in_flight: usize,
     not_before: Duration,
-    /// Free rows of the window that are still to be sent, children before parents.
-    planned: Planned,
-    /// How many of them were sent.
-    sent: usize,
+    /// Free rows of the window that are still to be sent.
+    agenda: Agenda,
     /// Parents beyond the window that may be free once the planned rows are gone.
     frontier: Vec<RowAddress>,
+    /// What is to be sent before that: parts of batches that failed.
     slices: Vec<Slice>,
-    /// Whether somebody else was met in this window.
-    contended: bool,
     aside: HashSet<RowAddress>,
     /// Rows that this pass deleted or found gone.
     pass_progress: u64,
@@ -128,11 +126,9 @@ impl<'a> Drain<'a> {
             scan: Scan::From(None),
             in_flight: 0,
             not_before: Duration::ZERO,
-            planned: Planned::default(),
-            sent: 0,
+            agenda: Agenda::default(),
             frontier: Vec::new(),
             slices: Vec::new(),
-            contended: false,
             aside: HashSet::new(),
             pass_progress: 0,
             pass_held: 0,
@@ -223,19 +219,8 @@ impl<'a> Drain<'a> {
     }
 
     fn next_slice(&mut self) -> Option<Slice> {
-        if let Some(slice) = self.slices.pop() {
-            return Some(slice);
-        }
-        // The rest of a chain that was cut waits for the part below it: before that is gone, nothing of it is free.
-        if self.in_flight > 0 && self.planned.continues.get(self.sent).is_some_and(|continues| *continues) {
-            return None;
-        }
-        let left = self.planned.rows.get(self.sent..).unwrap_or_default();
-        let mut looked_at = 0;
-        let fresh = left.iter().inspect(|_| looked_at += 1).filter(|row| !self.aside.contains(row));
-        let rows: Vec<_> = fresh.take(self.pace.rows()).copied().collect();
-        self.sent += looked_at;
-        (!rows.is_empty()).then_some(Slice { rows, contended: self.contended, last_try: false })
+        let failed = self.slices.pop();
+        failed.or_else(|| self.agenda.next(self.pace.rows(), self.in_flight > 0, &self.aside))
     }
 
     fn next_scan(&mut self) -> Option<Step> {
@@ -337,10 +322,9 @@ impl<'a> Drain<'a> {
     }
 
     fn plan(&mut self, rows: &[WindowRow]) {
-        self.planned = forest::plan(rows);
-        self.frontier = std::mem::take(&mut self.planned.outside);
-        self.sent = 0;
-        self.contended = false;
+        let mut planned = forest::plan(rows);
+        self.frontier = std::mem::take(&mut planned.outside);
+        self.agenda = Agenda::new(planned);
     }
 
     pub(crate) fn deleted(&mut self, slice: &Slice, done: BatchDone) {
@@ -351,8 +335,11 @@ impl<'a> Drain<'a> {
         self.pass_progress += done.deleted + done.missing + done.moved;
         self.pass_moved += done.moved;
         self.pass_held += done.held;
-        self.contended |= done.held > 0;
         self.pace.succeeded();
+        if slice.contended {
+            let taken = usize::try_from(done.held + done.missing).unwrap_or(usize::MAX);
+            self.agenda.found_out(slice.rows.len(), taken, self.pace.rows());
+        }
         let (again, fresh): (Vec<_>, Vec<_>) = done.stayed.into_iter().partition(|_| slice.last_try);
         for row in again {
             self.set_aside(
@@ -372,7 +359,7 @@ impl<'a> Drain<'a> {
     /// A batch failed: decides what becomes of its rows.
     pub(crate) fn batch_failed(&mut self, slice: Slice, failure: &Failure, now: Duration) -> Verdict {
         self.in_flight -= 1;
-        self.contended = true;
+        self.agenda.met_somebody();
         match failure.kind {
             // A row that refuses, or only one that became somebody's parent since the window was read.
             FailureKind::Row | FailureKind::Locked if !slice.contended => {

@@ -3,6 +3,7 @@
 //! A [`RetentionPolicy`] says which rows of which table are due; [`run()`] drains all policies,
 //! interleaved, through the ports in [`ports`]; a [`RunReport`] says what happened.
 
+mod agenda;
 pub mod batch;
 pub mod calendar;
 pub mod cutoff;

@@ -164,24 +164,34 @@ fn held_rows_get_their_last_try_exactly_one_lock_timeout_later() {
 }
 
 #[test]
-fn after_a_held_row_the_rest_of_the_window_is_looked_at_before_it_is_deleted() {
+fn after_a_batch_that_met_somebody_others_are_reckoned_with_until_one_meets_nobody() {
     let target = flat();
     let mut drain = with_rows(&target, 1, lone(4));
     let first = batch(&mut drain);
     assert!(!first.contended);
-    drain.deleted(&first, done(1));
+    assert_eq!(drain.batch_failed(first, &failure(FailureKind::Locked), START), Verdict::LookFirst);
+    let again = batch(&mut drain);
+    assert_eq!((rows(&again), again.contended), (vec![1], true));
+    drain.deleted(&again, BatchDone { held: 1, ..BatchDone::default() });
     let second = batch(&mut drain);
-    assert!(!second.contended, "nobody was met");
-    drain.deleted(&second, BatchDone { held: 1, ..BatchDone::default() });
-    let third = batch(&mut drain);
-    assert!(third.contended);
-    drain.deleted(&third, done(1));
-    let fourth = batch(&mut drain);
-    assert!(fourth.contended, "for the rest of the window");
-    drain.deleted(&fourth, done(1));
-    assert_eq!(drain.next(START), Next::Step(Step::Window(None)));
-    drain.scanned(None, window(lone(1)));
-    assert!(!batch(&mut drain).contended, "the next window starts afresh");
+    assert!(second.contended, "somebody is at work here, and there is too little elsewhere");
+    drain.deleted(&second, done(1));
+    assert!(!batch(&mut drain).contended);
+}
+
+#[test]
+fn who_meets_another_worker_goes_on_with_younger_rows_and_comes_back() {
+    let target = flat();
+    let mut drain = with_rows(&target, 2, lone(20));
+    let first = batch(&mut drain);
+    assert_eq!(drain.batch_failed(first, &failure(FailureKind::Locked), START), Verdict::LookFirst);
+    let again = batch(&mut drain);
+    drain.deleted(&again, BatchDone { held: 1, missing: 1, ..BatchDone::default() });
+    let batches: Vec<_> = std::iter::repeat_with(|| batch(&mut drain)).take(9).collect();
+    assert!(batches.iter().all(|slice| !slice.contended));
+    let expected = [(12..=20).collect::<Vec<_>>(), (3..=11).collect()].concat();
+    let sent: Vec<_> = batches.iter().flat_map(rows).collect();
+    assert_eq!(sent, expected[..sent.len()]);
 }
 
 #[test]

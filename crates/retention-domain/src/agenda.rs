@@ -1,0 +1,181 @@
+//! The rows of a window that are still to be sent, and where in them to go on when somebody else is at work.
+
+use std::collections::{HashSet, VecDeque};
+use std::ops::Range;
+
+use crate::batch::RowAddress;
+use crate::forest::Planned;
+use crate::slice::Slice;
+
+/// How often somebody may be met in a window before its batches look first, every one: each meeting costs a batch that
+/// is undone.
+const MAX_MEETINGS: u32 = 16;
+/// Fewer batches are not worth going elsewhere for.
+const MIN_BATCHES_AHEAD: usize = 2;
+
+/// Planned rows, children before parents, in stretches: oldest first, until somebody else is met who works on the same
+/// rows. From there on it is the younger half of what is left, and the older half comes after it. So several workers that
+/// start together, and know nothing of each other, soon work on different rows.
+///
+/// A stretch begins where a chain does. Rows above those of an older stretch may be tried before them; they are not free
+/// then, and a later pass finds them.
+#[derive(Debug, Default)]
+pub(crate) struct Agenda {
+    planned: Planned,
+    stretches: VecDeque<Range<usize>>,
+    contended: bool,
+    meetings: u32,
+}
+
+impl Agenda {
+    pub(crate) fn new(planned: Planned) -> Self {
+        let all = 0..planned.rows.len();
+        Self { planned, stretches: [all].into(), contended: false, meetings: 0 }
+    }
+
+    /// The next batch of at most `max_rows`, without those that are set aside; `None` when nothing is left, or nothing
+    /// that may go while others are in flight.
+    pub(crate) fn next(
+        &mut self,
+        max_rows: usize,
+        in_flight: bool,
+        aside: &HashSet<RowAddress>,
+    ) -> Option<Slice> {
+        loop {
+            let stretch = self.stretches.front_mut()?;
+            // The rest of a chain that was cut waits for the part below it: before that is gone, nothing of it is free.
+            if in_flight && self.planned.continues.get(stretch.start).is_some_and(|continues| *continues) {
+                return None;
+            }
+            let left = self.planned.rows.get(stretch.clone()).unwrap_or_default();
+            let mut looked_at = 0;
+            let fresh = left.iter().inspect(|_| looked_at += 1).filter(|row| !aside.contains(row));
+            let rows: Vec<_> = fresh.take(max_rows).copied().collect();
+            stretch.start += looked_at;
+            if stretch.start >= stretch.end {
+                self.stretches.pop_front();
+            }
+            if !rows.is_empty() {
+                return Some(Slice { rows, contended: self.contended, last_try: false });
+            }
+        }
+    }
+
+    /// Something was in the way of a batch: from here on, others are reckoned with.
+    pub(crate) fn met_somebody(&mut self) {
+        self.contended = true;
+        self.meetings += 1;
+    }
+
+    /// A batch that reckoned with others has found out about all of its `rows`: so many of them were held by somebody or
+    /// are gone. When that is most of them, somebody works here, and the next batch comes from elsewhere.
+    pub(crate) fn found_out(&mut self, rows: usize, taken: usize, max_rows: usize) {
+        if self.meetings > MAX_MEETINGS {
+            return;
+        }
+        self.contended = taken > rows / 2 && !self.go_elsewhere(max_rows);
+    }
+
+    /// Leaves the older half of the stretch for later; false when there is too little ahead.
+    fn go_elsewhere(&mut self, max_rows: usize) -> bool {
+        let Some(stretch) = self.stretches.front_mut() else { return true };
+        if stretch.len() < max_rows.saturating_mul(2 * MIN_BATCHES_AHEAD) {
+            return false;
+        }
+        let middle = stretch.start + stretch.len() / 2;
+        let begins = (middle..stretch.end)
+            .find(|row| self.planned.continues.get(*row).is_some_and(|continues| !continues));
+        let Some(begins) = begins else { return false };
+        let older = stretch.start..begins;
+        stretch.start = begins;
+        self.stretches.push_back(older);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BATCH: usize = 2;
+
+    /// Rows 0 to `count`, in chains of this length.
+    fn agenda(count: u64, chain: u64) -> Agenda {
+        let rows: Vec<_> = (0..count).map(RowAddress).collect();
+        let continues = (0..count).map(|row| row % chain > 0).collect();
+        Agenda::new(Planned { rows, continues, outside: Vec::new() })
+    }
+
+    fn next(agenda: &mut Agenda) -> Option<(Vec<u64>, bool)> {
+        let slice = agenda.next(BATCH, false, &HashSet::new())?;
+        Some((slice.rows.iter().map(|row| row.0).collect(), slice.contended))
+    }
+
+    fn rest(agenda: &mut Agenda) -> Vec<u64> {
+        std::iter::from_fn(|| next(agenda)).flat_map(|(rows, _)| rows).collect()
+    }
+
+    #[test]
+    fn rows_come_in_order_without_those_set_aside() {
+        let mut agenda = agenda(6, 1);
+        let aside = HashSet::from([0, 1, 2, 4].map(RowAddress));
+        let slice = agenda.next(BATCH, true, &aside).unwrap();
+        assert_eq!(slice.rows, [RowAddress(3), RowAddress(5)]);
+        assert_eq!(agenda.next(BATCH, true, &aside), None);
+    }
+
+    #[test]
+    fn the_rest_of_a_cut_chain_waits_for_what_is_in_flight() {
+        let mut agenda = agenda(3, 3);
+        let aside = HashSet::new();
+        assert!(agenda.next(BATCH, true, &aside).is_some());
+        assert_eq!(agenda.next(BATCH, true, &aside), None);
+        assert_eq!(agenda.next(BATCH, false, &aside).unwrap().rows, [RowAddress(2)]);
+    }
+
+    #[test]
+    fn who_meets_a_worker_goes_on_in_the_younger_half_and_comes_back() {
+        let mut agenda = agenda(20, 1);
+        assert_eq!(next(&mut agenda), Some((vec![0, 1], false)));
+        agenda.met_somebody();
+        agenda.found_out(2, 2, BATCH);
+        assert_eq!(next(&mut agenda), Some((vec![11, 12], false)));
+        assert_eq!(rest(&mut agenda), [(13..20).collect::<Vec<_>>(), (2..11).collect()].concat());
+    }
+
+    #[test]
+    fn a_chain_is_not_entered_in_its_middle() {
+        let mut agenda = agenda(20, 7);
+        agenda.met_somebody();
+        agenda.found_out(2, 2, BATCH);
+        assert_eq!(next(&mut agenda), Some((vec![14, 15], false)));
+        assert_eq!(rest(&mut agenda), [(16..20).collect::<Vec<_>>(), (0..14).collect()].concat());
+    }
+
+    #[test]
+    fn who_meets_a_single_client_stays_and_reckons_with_nobody_again() {
+        let mut agenda = agenda(20, 1);
+        agenda.met_somebody();
+        assert_eq!(next(&mut agenda), Some((vec![0, 1], true)));
+        agenda.found_out(2, 1, BATCH);
+        assert_eq!(next(&mut agenda), Some((vec![2, 3], false)));
+    }
+
+    #[test]
+    fn near_the_end_of_a_stretch_and_after_many_meetings_others_are_reckoned_with() {
+        let mut short = agenda(7, 1);
+        short.met_somebody();
+        short.found_out(2, 2, BATCH);
+        assert_eq!(next(&mut short), Some((vec![0, 1], true)));
+
+        let mut busy = agenda(1000, 1);
+        for _ in 0..=MAX_MEETINGS {
+            busy.met_somebody();
+            busy.found_out(2, 1, BATCH);
+        }
+        assert_eq!(next(&mut busy), Some((vec![0, 1], true)));
+        busy.found_out(2, 0, BATCH);
+        assert_eq!(next(&mut busy), Some((vec![2, 3], true)));
+        assert_eq!(rest(&mut busy).len(), 996);
+    }
+}
