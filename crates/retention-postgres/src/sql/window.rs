@@ -22,6 +22,8 @@ pub const NO_PARENT: &str = "ffffffffffff";
 /// A row on an earlier page is older than every row here; if it refers to one, it is only found out when the batch is
 /// tried, and then nothing is deleted but what is free.
 ///
+/// A page that is not full has no last row: nothing that is due is beyond it.
+///
 /// The lower bound is spelled `age >= last AND (age > last OR ctid > …)`, so that an index on the age column is
 /// entered where the pass stopped instead of walking over what was deleted before it.
 /// The limit on what is put in order is not there to leave anything out: it keeps the aggregates from being worked out by
@@ -58,7 +60,7 @@ FROM (
   ORDER BY due.{age}, due.ctid
   LIMIT {limit}),
 last AS MATERIALIZED (
-  SELECT age, address FROM page ORDER BY age DESC, address DESC LIMIT 1),
+  SELECT age, address FROM page OFFSET {limit} - 1),
 beyond AS MATERIALIZED (
   SELECT DISTINCT page.key FROM page JOIN {table} AS child ON child.{parent} = page.key
   WHERE ({child}) IS NOT TRUE OR (child.{age}, child.ctid) > (SELECT age, address FROM last))
