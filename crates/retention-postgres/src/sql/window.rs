@@ -22,7 +22,8 @@ pub const NO_PARENT: &str = "ffffffffffff";
 /// A row on an earlier page is older than every row here; if it refers to one, it is only found out when the batch is
 /// tried, and then nothing is deleted but what is free.
 ///
-/// A page that is not full has no last row: nothing that is due is beyond it.
+/// A page that is not full has no last row: nothing that is due is beyond it. Parents are looked for on the page, and only
+/// those that are not there in the table: to have all due rows at hand for that took a third of the time at ten million.
 ///
 /// The lower bound is spelled `age >= last AND (age > last OR ctid > …)`, so that an index on the age column is
 /// entered where the pass stopped instead of walking over what was deleted before it.
@@ -53,8 +54,11 @@ FROM (
   ORDER BY due.{age}, due.ctid
   LIMIT {limit}) AS page"
         ),
-        Some(parent) => format!(
-            "WITH page AS MATERIALIZED (
+        Some(parent) => {
+            // On the first page all that is due is here, unless it is full. Later on, older rows may be left.
+            let all_here = if after.is_none() { "EXISTS (SELECT FROM last) AND " } else { "" };
+            format!(
+                "WITH page AS MATERIALIZED (
   SELECT due.ctid AS address, due.{key} AS key, due.{parent} AS parent, due.{age} AS age FROM {table} AS due
   WHERE {due}{resume}
   ORDER BY due.{age}, due.ctid
@@ -63,18 +67,24 @@ last AS MATERIALIZED (
   SELECT age, address FROM page OFFSET {limit} - 1),
 beyond AS MATERIALIZED (
   SELECT DISTINCT page.key FROM page JOIN {table} AS child ON child.{parent} = page.key
-  WHERE ({child}) IS NOT TRUE OR (child.{age}, child.ctid) > (SELECT age, address FROM last))
+  WHERE ({child}) IS NOT TRUE OR (child.{age}, child.ctid) > (SELECT age, address FROM last)),
+elsewhere AS MATERIALIZED (
+  SELECT up.{key} AS key, up.ctid AS address FROM {table} AS up
+  WHERE {all_here}up.{key} IN (
+    SELECT page.parent FROM page WHERE NOT EXISTS (SELECT FROM page AS up WHERE up.key = page.parent)) AND {up})
 SELECT string_agg(pg_catalog.tidsend(address), '') AS addresses,
   string_agg(coalesce(pg_catalog.tidsend(parent), decode('{NO_PARENT}', 'hex')), '') AS parents,
   string_agg(decode(CASE WHEN held_back THEN '01' ELSE '00' END, 'hex'), '') AS held_back, max(age) AS age
 FROM (
-  SELECT page.address, up.ctid AS parent, page.age, beyond.key IS NOT NULL AS held_back
+  SELECT page.address, coalesce(up.address, elsewhere.address) AS parent, page.age, beyond.key IS NOT NULL AS held_back
   FROM page
-  LEFT JOIN {table} AS up ON up.{key} = page.parent AND {up}
+  LEFT JOIN page AS up ON up.key = page.parent
+  LEFT JOIN elsewhere ON elsewhere.key = page.parent
   LEFT JOIN beyond ON beyond.key = page.key
   ORDER BY page.age, page.address
   LIMIT {limit}) AS ordered"
-        ),
+            )
+        }
     };
     sql.finish(text)
 }
