@@ -6,7 +6,7 @@
 #
 # Uses the Docker daemon of this machine, or as root starts one of its own and ends it. Where no image registry can be
 # reached, stand-ins for the public images are made with debootstrap and this machine's Rust (stand-ins.sh). Without a
-# daemon it says SKIPPED and looks at nothing. Takes some ten minutes, most of them the build.
+# daemon or Compose it says SKIPPED and looks at nothing. Takes some ten minutes, most of them the build.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -34,7 +34,11 @@ clean_up() {
 }
 trap clean_up EXIT
 
-# ---- A daemon --------------------------------------------------------------------------------------------------------
+# ---- Compose and a daemon --------------------------------------------------------------------------------------------
+if ! compose version >/dev/null 2>&1; then
+  tell "SKIPPED: neither \`docker compose\` nor \`docker-compose\` runs here (Debian: apt-get install docker-compose)"
+  exit 0
+fi
 if ! docker info >/dev/null 2>&1; then
   if [ "$(id -u)" -ne 0 ] || ! command -v dockerd >/dev/null; then
     tell "SKIPPED: no Docker daemon answers, and only root with dockerd can start one (Debian: apt-get install docker.io)"
