@@ -28,6 +28,8 @@ clean_up() {
   if [ -n "$daemon" ]; then
     kill "$daemon" 2>/dev/null || true
     wait "$daemon" 2>/dev/null || true
+    # The daemon leaves the namespace of `--network host` mounted, and with it this folder could not go.
+    umount "$work"/exec/netns/* 2>/dev/null || true
   fi
   rm -rf "$work"
   [ "$code" -eq 0 ] || printf 'the check FAILED (exit code %s)\n' "$code" >&2
