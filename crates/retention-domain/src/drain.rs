@@ -13,6 +13,7 @@ use crate::batch::{BatchDone, RowAddress, Window, WindowMark, WindowRow};
 use crate::failure::{Failure, FailureKind};
 use crate::forest;
 use crate::pace::Pace;
+use crate::passes::{Follows, Passes};
 use crate::plan::Target;
 use crate::report::{Backlog, PolicyReport, StopReason};
 use crate::slice::{Narrowed, Slice};
@@ -24,9 +25,6 @@ pub const WINDOW_ROWS: usize = 1_000_000;
 pub(crate) const CLIMB_ROWS: usize = 100_000;
 /// Rows set aside after which a policy gives up (contract, section 3).
 const MAX_FAILED_ROWS: usize = 100;
-
-/// Passes in a row that found rows and deleted none, after which a policy gives up.
-const MAX_FRUITLESS_PASSES: u32 = 10;
 
 /// What to do next for this policy.
 #[derive(Debug, PartialEq, Eq)]
@@ -94,17 +92,9 @@ pub(crate) struct Drain<'a> {
     /// What is to be sent before that: parts of batches that failed.
     slices: Vec<Slice>,
     aside: HashSet<RowAddress>,
-    /// Rows that this pass deleted or found gone.
-    pass_progress: u64,
-    pass_held: u64,
-    pass_moved: u64,
-    /// Passes in a row in which none of the rows that were found went.
-    fruitless_passes: u32,
-    /// Rows deleted before this pass.
-    deleted_before: u64,
+    passes: Passes,
     /// Rows that moved whenever they were to go.
     moved: u64,
-    waited_for_held: bool,
     deleted: u64,
     batches: u64,
     skipped: u64,
@@ -130,13 +120,8 @@ impl<'a> Drain<'a> {
             frontier: Vec::new(),
             slices: Vec::new(),
             aside: HashSet::new(),
-            pass_progress: 0,
-            pass_held: 0,
-            pass_moved: 0,
-            fruitless_passes: 0,
-            deleted_before: 0,
+            passes: Passes::default(),
             moved: 0,
-            waited_for_held: false,
             deleted: 0,
             batches: 0,
             skipped: 0,
@@ -245,50 +230,21 @@ impl<'a> Drain<'a> {
     }
 
     fn end_pass(&mut self, now: Duration) {
-        if let Some(sentence) = self.goes_in_circles() {
-            self.give_up(&sentence);
-            return;
-        }
-        if self.pass_progress == 0 {
-            if self.pass_held == 0 {
-                return self.stop(StopReason::Drained);
-            }
-            if self.waited_for_held {
-                self.skipped = self.pass_held;
+        match self.passes.end() {
+            Follows::Another => {}
+            Follows::AnotherAfterWaiting => self.not_before = now + self.lock_timeout,
+            Follows::Drained => return self.stop(StopReason::Drained),
+            Follows::Held(rows) => {
+                self.skipped = rows;
                 return self.stop(StopReason::RowsHeld);
             }
-            self.waited_for_held = true;
-            self.not_before = now + self.lock_timeout;
-        } else {
-            self.waited_for_held = false;
+            Follows::Circles { moved, sentence } => {
+                self.moved = moved;
+                self.give_up(&sentence);
+                return;
+            }
         }
-        self.pass_progress = 0;
-        self.pass_held = 0;
         self.scan = Scan::From(None);
-    }
-
-    /// Why another pass would be as fruitless as this one and those before it.
-    ///
-    /// Once, rows that change when they are to go may be a race with somebody who updates them; a trigger that updates
-    /// instead of letting them go would keep us busy for ever. Rows that are never where they were found may be a race with
-    /// workers that are always faster, but not ten times over.
-    fn goes_in_circles(&mut self) -> Option<String> {
-        let moved = std::mem::take(&mut self.pass_moved);
-        if self.pass_progress == 0 || self.deleted > self.deleted_before {
-            (self.fruitless_passes, self.deleted_before) = (0, self.deleted);
-            return None;
-        }
-        self.fruitless_passes += 1;
-        if moved > 0 && self.fruitless_passes > 1 {
-            self.moved = moved;
-            let plural = if moved == 1 { "row changes" } else { "rows change" };
-            Some(format!("{moved} {plural} instead of going: a trigger updates what is to be deleted"))
-        } else if self.fruitless_passes >= MAX_FRUITLESS_PASSES {
-            let rows = self.pass_progress;
-            Some(format!("rows are found and are not there when they are to go: {rows} in the last pass"))
-        } else {
-            None
-        }
     }
 
     pub(crate) fn prepared(&mut self) {
@@ -331,10 +287,7 @@ impl<'a> Drain<'a> {
         self.in_flight -= 1;
         self.deleted += done.deleted;
         self.batches += u64::from(done.deleted > 0);
-        // Also what somebody else took or changed may have freed rows that this pass has gone by.
-        self.pass_progress += done.deleted + done.missing + done.moved;
-        self.pass_moved += done.moved;
-        self.pass_held += done.held;
+        self.passes.count(&done);
         self.pace.succeeded();
         if slice.contended {
             let taken = usize::try_from(done.held + done.missing).unwrap_or(usize::MAX);

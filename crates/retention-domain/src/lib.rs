@@ -12,6 +12,7 @@ pub mod failure;
 pub mod forest;
 pub mod guard;
 mod pace;
+mod passes;
 pub mod period;
 pub mod plan;
 pub mod policy;

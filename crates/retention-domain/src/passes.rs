@@ -1,0 +1,115 @@
+//! What became of the rows of a pass, and whether another pass is worth it.
+
+use crate::batch::BatchDone;
+
+/// Passes in a row that found rows and deleted none, after which a policy gives up.
+const MAX_FRUITLESS: u32 = 10;
+
+/// What follows a pass.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Follows {
+    /// Another, at once: a row may have become free behind this one.
+    Another,
+    /// Another, once held rows were waited for.
+    AnotherAfterWaiting,
+    /// Nothing: this one deleted nothing and met nobody.
+    Drained,
+    /// Nothing: so many rows are held, and were when they were waited for.
+    Held(u64),
+    /// Nothing: another would be as fruitless as this one and those before it. So many rows moved whenever they were to go.
+    Circles { moved: u64, sentence: String },
+}
+
+/// The passes of one policy.
+#[derive(Debug, Default)]
+pub(crate) struct Passes {
+    /// Of this pass.
+    deleted: u64,
+    held: u64,
+    missing: u64,
+    moved: u64,
+    /// Passes in a row in which none of the rows that were found went.
+    fruitless: u32,
+    waited_for_held: bool,
+}
+
+impl Passes {
+    /// A batch of this pass came to an end.
+    pub(crate) fn count(&mut self, done: &BatchDone) {
+        self.deleted += done.deleted;
+        self.held += done.held;
+        self.missing += done.missing;
+        self.moved += done.moved;
+    }
+
+    /// The pass has come to its end.
+    pub(crate) fn end(&mut self) -> Follows {
+        let Self { deleted, held, missing, moved, fruitless, waited_for_held } = std::mem::take(self);
+        // Also what somebody else took or changed may have freed rows that this pass has gone by.
+        let found = deleted + missing + moved;
+        if found == 0 && held == 0 {
+            return Follows::Drained;
+        }
+        if found == 0 && waited_for_held {
+            return Follows::Held(held);
+        }
+        if found == 0 {
+            self.waited_for_held = true;
+            return Follows::AnotherAfterWaiting;
+        }
+        if deleted > 0 {
+            return Follows::Another;
+        }
+        self.fruitless = fruitless + 1;
+        // Once, rows that change when they are to go may be a race with somebody who updates them; a trigger that updates
+        // instead of letting them go would keep us busy for ever. Rows that are never where they were found may be a race
+        // with workers that are always faster, but not ten times over.
+        if moved > 0 && self.fruitless > 1 {
+            let plural = if moved == 1 { "row changes" } else { "rows change" };
+            let sentence =
+                format!("{moved} {plural} instead of going: a trigger updates what is to be deleted");
+            Follows::Circles { moved, sentence }
+        } else if self.fruitless >= MAX_FRUITLESS {
+            let sentence =
+                format!("rows are found and are not there when they are to go: {found} in the last pass");
+            Follows::Circles { moved: 0, sentence }
+        } else {
+            Follows::Another
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(passes: &mut Passes, done: BatchDone) -> Follows {
+        passes.count(&done);
+        passes.end()
+    }
+
+    #[test]
+    fn held_rows_are_waited_for_once_until_something_goes() {
+        let held = || BatchDone { held: 2, ..BatchDone::default() };
+        let mut passes = Passes::default();
+        assert_eq!(end(&mut passes, held()), Follows::AnotherAfterWaiting);
+        assert_eq!(end(&mut passes, BatchDone { deleted: 1, ..held() }), Follows::Another);
+        assert_eq!(end(&mut passes, held()), Follows::AnotherAfterWaiting);
+        assert_eq!(end(&mut passes, held()), Follows::Held(2));
+        assert_eq!(Passes::default().end(), Follows::Drained);
+    }
+
+    #[test]
+    fn ten_passes_that_only_miss_rows_are_enough_and_one_that_deletes_starts_afresh() {
+        let missing = || BatchDone { missing: 3, ..BatchDone::default() };
+        let mut passes = Passes::default();
+        for _ in 1..MAX_FRUITLESS {
+            assert_eq!(end(&mut passes, missing()), Follows::Another);
+        }
+        assert_eq!(end(&mut passes, BatchDone { deleted: 1, ..missing() }), Follows::Another);
+        for _ in 1..MAX_FRUITLESS {
+            assert_eq!(end(&mut passes, missing()), Follows::Another);
+        }
+        assert!(matches!(end(&mut passes, missing()), Follows::Circles { moved: 0, .. }));
+    }
+}
