@@ -6,11 +6,16 @@ use std::time::Duration;
 
 use anyhow::Result;
 use harness::{Job, Rows, TestDatabase, Worker, shape};
-use retention_domain::ports::RunEvent;
-use retention_domain::{Outcome, RunReport, StopReason};
+use retention_domain::plan::Target;
+use retention_domain::ports::{RetentionStore, RunEvent};
+use retention_domain::{
+    BatchRequest, Cutoff, FailureKind, Outcome, RetentionPeriod, RetentionPolicy, RunReport, StopReason,
+};
 use rstest::rstest;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool, Postgres, Transaction};
 use tokio::sync::Notify;
+
+use crate::stores::RUN;
 
 /// A transaction of somebody else that has executed these statements.
 pub(crate) async fn held(pool: &PgPool, statements: &str) -> Result<Transaction<'static, Postgres>> {
@@ -207,5 +212,74 @@ async fn a_leaf_deleted_by_somebody_else_between_scan_and_batch_frees_its_ancest
     let report = job.run(database.url()).await?;
     assert_eq!(report.stop_reason(), StopReason::Drained);
     assert_eq!((report.deleted("refresh"), rows.count_sessions().await?), (9, 0));
+    Ok(())
+}
+
+/// A batch that reckons with nobody may have to wait for a row.
+#[rstest]
+#[case::it_comes_alive("UPDATE identity.refresh_sessions SET status = 'Active'", false)]
+#[case::it_becomes_young("UPDATE identity.refresh_sessions SET updated_at = now()", false)]
+#[case::it_was_only_held("SELECT FROM identity.refresh_sessions FOR UPDATE", true)]
+#[tokio::test]
+async fn what_becomes_of_a_row_while_its_batch_waits_decides(
+    #[case] meanwhile: &str,
+    #[case] goes: bool,
+) -> Result<()> {
+    let database = TestDatabase::migrated().await?;
+    let rows = Rows::of(&database).await?;
+    rows.session(1, None, "Revoked", 100).await?;
+    let patience = Duration::from_secs(30);
+    let store = Job::new(1)?.store(database.url())?.patient(patience);
+    let period = RetentionPeriod::from_days(90)?;
+    let cutoff = Cutoff::before(store.now().await?, period)?;
+    let target = Target { policy: RetentionPolicy::refresh(period), cutoff };
+    let window = store.window(&target, None, 10, patience).await?;
+    let request = BatchRequest {
+        job_run_id: RUN.to_owned(),
+        rows: window.rows.iter().map(|row| row.address).collect(),
+        limit: patience,
+        contended: false,
+    };
+    let holder = held(rows.pool(), meanwhile).await?;
+    let committed = async {
+        rows.wait_until(
+            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database())",
+        )
+        .await?;
+        anyhow::Ok(holder.commit().await?)
+    };
+    let (done, committed) = tokio::join!(store.delete_batch(&target, &request), committed);
+    committed?;
+    match done {
+        Ok(done) => assert_eq!((goes, done.deleted), (true, 1)),
+        Err(failure) => assert_eq!((goes, failure.kind), (false, FailureKind::Row), "{failure}"),
+    }
+    assert_eq!(rows.count_sessions().await?, u64::from(!goes));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_table_locked_for_a_moment_costs_time_and_no_row_is_to_blame() -> Result<()> {
+    let database = TestDatabase::migrated().await?;
+    let rows = Rows::of(&database).await?;
+    rows.sessions(shape::chains(1, 10, 10)).await?;
+    // As for an index that is built: it reads and locks rows with others, but nobody deletes.
+    let lock = held(rows.pool(), "LOCK TABLE identity.refresh_sessions IN SHARE MODE").await?;
+    let (failed, seen) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
+    let observed = Arc::clone(&failed);
+    let mut job = Job::new(100)?.observed(move |event| {
+        if matches!(event, RunEvent::AttemptFailed { .. }) && !seen.swap(true, Ordering::SeqCst) {
+            observed.notify_one();
+        }
+    });
+    job.limits.lock_timeout = Duration::from_millis(200);
+    let released = async {
+        failed.notified().await;
+        anyhow::Ok(lock.rollback().await?)
+    };
+    let (report, released) = tokio::join!(job.run(database.url()), released);
+    released?;
+    let (report, refresh) = (report.as_ref().unwrap(), &report.as_ref().unwrap().policies[1]);
+    assert_eq!((report.outcome(), refresh.deleted, refresh.failed_rows), (Outcome::Completed, 100, 0));
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 
-use crate::batch::RowAddress;
+use crate::batch::{BatchDone, RowAddress};
 use crate::forest::Planned;
 use crate::slice::Slice;
 
@@ -67,13 +67,19 @@ impl Agenda {
         self.meetings += 1;
     }
 
-    /// A batch that reckoned with others has found out about all of its `rows`: so many of them were held by somebody or
-    /// are gone. When that is most of them, somebody works here, and the next batch comes from elsewhere.
-    pub(crate) fn found_out(&mut self, rows: usize, taken: usize, max_rows: usize) {
+    /// A batch of so many rows, which reckoned with others, has found out about each of them. When most of them are held by
+    /// somebody or gone, somebody works here, and the next batch comes from elsewhere. When one stays and the next batch
+    /// begins with its ancestors, those cannot go either.
+    pub(crate) fn found_out(&mut self, rows: usize, done: &BatchDone, max_rows: usize) {
         if self.meetings > MAX_MEETINGS {
             return;
         }
-        self.contended = taken > rows / 2 && !self.go_elsewhere(max_rows);
+        let rows = rows as u64;
+        let elsewhere = done.held + done.missing > rows / 2 && self.go_elsewhere(max_rows);
+        let begins = self.stretches.front().map_or(0, |stretch| stretch.start);
+        let above = self.planned.continues.get(begins).is_some_and(|continues| *continues);
+        let somebody = done.held + done.missing > rows / 2 || above && done.deleted < rows;
+        self.contended = somebody && !elsewhere;
     }
 
     /// Leaves the older half of the stretch for later; false when there is too little ahead.
@@ -111,6 +117,10 @@ mod tests {
         Some((slice.rows.iter().map(|row| row.0).collect(), slice.contended))
     }
 
+    fn held(held: u64) -> BatchDone {
+        BatchDone { deleted: 2 - held, held, ..BatchDone::default() }
+    }
+
     fn rest(agenda: &mut Agenda) -> Vec<u64> {
         std::iter::from_fn(|| next(agenda)).flat_map(|(rows, _)| rows).collect()
     }
@@ -138,7 +148,7 @@ mod tests {
         let mut agenda = agenda(20, 1);
         assert_eq!(next(&mut agenda), Some((vec![0, 1], false)));
         agenda.met_somebody();
-        agenda.found_out(2, 2, BATCH);
+        agenda.found_out(2, &held(2), BATCH);
         assert_eq!(next(&mut agenda), Some((vec![11, 12], false)));
         assert_eq!(rest(&mut agenda), [(13..20).collect::<Vec<_>>(), (2..11).collect()].concat());
     }
@@ -147,7 +157,7 @@ mod tests {
     fn a_chain_is_not_entered_in_its_middle() {
         let mut agenda = agenda(20, 7);
         agenda.met_somebody();
-        agenda.found_out(2, 2, BATCH);
+        agenda.found_out(2, &held(2), BATCH);
         assert_eq!(next(&mut agenda), Some((vec![14, 15], false)));
         assert_eq!(rest(&mut agenda), [(16..20).collect::<Vec<_>>(), (0..14).collect()].concat());
     }
@@ -157,24 +167,35 @@ mod tests {
         let mut agenda = agenda(20, 1);
         agenda.met_somebody();
         assert_eq!(next(&mut agenda), Some((vec![0, 1], true)));
-        agenda.found_out(2, 1, BATCH);
+        agenda.found_out(2, &held(1), BATCH);
         assert_eq!(next(&mut agenda), Some((vec![2, 3], false)));
+    }
+
+    #[test]
+    fn ancestors_of_a_row_that_stays_are_looked_at_before_they_are_tried() {
+        let mut agenda = agenda(12, 6);
+        for contended in [false, true, true] {
+            assert_eq!(next(&mut agenda).unwrap().1, contended);
+            agenda.met_somebody();
+            agenda.found_out(2, &held(1), BATCH);
+        }
+        assert_eq!(next(&mut agenda), Some((vec![6, 7], false)), "another chain");
     }
 
     #[test]
     fn near_the_end_of_a_stretch_and_after_many_meetings_others_are_reckoned_with() {
         let mut short = agenda(7, 1);
         short.met_somebody();
-        short.found_out(2, 2, BATCH);
+        short.found_out(2, &held(2), BATCH);
         assert_eq!(next(&mut short), Some((vec![0, 1], true)));
 
         let mut busy = agenda(1000, 1);
         for _ in 0..=MAX_MEETINGS {
             busy.met_somebody();
-            busy.found_out(2, 1, BATCH);
+            busy.found_out(2, &held(1), BATCH);
         }
         assert_eq!(next(&mut busy), Some((vec![0, 1], true)));
-        busy.found_out(2, 0, BATCH);
+        busy.found_out(2, &held(0), BATCH);
         assert_eq!(next(&mut busy), Some((vec![2, 3], true)));
         assert_eq!(rest(&mut busy).len(), 996);
     }

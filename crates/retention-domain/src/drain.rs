@@ -289,9 +289,8 @@ impl<'a> Drain<'a> {
         self.batches += u64::from(done.deleted > 0);
         self.passes.count(&done);
         self.pace.succeeded();
-        if slice.contended {
-            let taken = usize::try_from(done.held + done.missing).unwrap_or(usize::MAX);
-            self.agenda.found_out(slice.rows.len(), taken, self.pace.rows());
+        if slice.contended || done.held + done.missing > 0 {
+            self.agenda.found_out(slice.rows.len(), &done, self.pace.rows());
         }
         let (again, fresh): (Vec<_>, Vec<_>) = done.stayed.into_iter().partition(|_| slice.last_try);
         for row in again {
@@ -314,8 +313,11 @@ impl<'a> Drain<'a> {
         self.in_flight -= 1;
         self.agenda.met_somebody();
         match failure.kind {
-            // A row that refuses, or only one that became somebody's parent since the window was read.
-            FailureKind::Row | FailureKind::Locked if !slice.contended => {
+            // A row that refuses, or only one that became somebody's parent since the window was read; a slow row, or only
+            // one that somebody held for a moment.
+            FailureKind::Row | FailureKind::Locked | FailureKind::TableLocked | FailureKind::Timeout
+                if !slice.contended =>
+            {
                 self.slices.push(Slice { contended: true, ..slice });
                 return Verdict::LookFirst;
             }
@@ -329,7 +331,9 @@ impl<'a> Drain<'a> {
                 let verdict = self.bisect(slice, failure);
                 return if verdict == Verdict::Retry { self.scan_verdict(failure, now) } else { verdict };
             }
-            FailureKind::Transient => self.slices.push(slice),
+            FailureKind::Transient | FailureKind::TableLocked => {
+                self.slices.push(Slice { contended: true, ..slice });
+            }
             FailureKind::Fatal => {}
         }
         self.scan_verdict(failure, now)
@@ -365,7 +369,10 @@ impl<'a> Drain<'a> {
 
     fn scan_verdict(&mut self, failure: &Failure, now: Duration) -> Verdict {
         let wait = match failure.kind {
-            FailureKind::Transient | FailureKind::Timeout | FailureKind::Locked => self.pace.failed(),
+            FailureKind::Transient
+            | FailureKind::Timeout
+            | FailureKind::Locked
+            | FailureKind::TableLocked => self.pace.failed(),
             FailureKind::Row | FailureKind::Fatal => None,
         };
         self.wait_or_give_up(wait, failure, now)

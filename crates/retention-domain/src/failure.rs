@@ -19,9 +19,11 @@ pub enum FailureKind {
     Transient,
     /// The statement ran into its bound. A normal stop when the run's time is up; else the batch is halved.
     Timeout,
-    /// Somebody held a lock for longer than is waited for it. The batch looks first what is held; else as
+    /// Somebody held a row for longer than is waited for it. The batch looks first what is held; else as
     /// [`Self::Timeout`].
     Locked,
+    /// Somebody held the whole table for longer than is waited for it. No row is to blame: as [`Self::Transient`].
+    TableLocked,
     /// A row refuses to go: a foreign key from elsewhere, a raising trigger. The batch is bisected.
     Row,
     /// Nothing a retry could mend: missing table or right, read-only server, wrong column type. Ends the policy.
@@ -33,7 +35,7 @@ impl FailureKind {
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
-            Self::Transient | Self::Timeout | Self::Locked => "transient",
+            Self::Transient | Self::Timeout | Self::Locked | Self::TableLocked => "transient",
             Self::Row => "row",
             Self::Fatal => "fatal",
         }
@@ -50,11 +52,11 @@ impl Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::FailureKind::{Fatal, Locked, Row, Timeout, Transient};
+    use super::FailureKind::{Fatal, Locked, Row, TableLocked, Timeout, Transient};
 
     #[test]
     fn every_kind_is_counted_under_one_of_three_labels() {
-        let labels = [Transient, Timeout, Locked, Row, Fatal].map(super::FailureKind::label);
-        assert_eq!(labels, ["transient", "transient", "transient", "row", "fatal"]);
+        let labels = [Transient, Timeout, Locked, TableLocked, Row, Fatal].map(super::FailureKind::label);
+        assert_eq!(labels, ["transient", "transient", "transient", "transient", "row", "fatal"]);
     }
 }

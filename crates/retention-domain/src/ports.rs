@@ -71,7 +71,7 @@ pub trait RetentionStore: Send + Sync {
     ///
     /// Must delete nothing whose date is missing or not before the cutoff, nothing that fails a condition, no row
     /// that a remaining row refers to, and no row that is not asked for. Must not wait for a row that somebody else
-    /// has locked.
+    /// has locked, or only for a moment and then fail.
     ///
     /// # Errors
     /// When this returns an error, this call has deleted nothing, or its connection was lost during the commit.

@@ -356,8 +356,7 @@ where
     ) {
         let policy = &drain.target().policy;
         // Ended by the budget, the window or the shutdown: a normal stop, not an error.
-        let may_be_our_bound =
-            matches!(failure.kind, FailureKind::Timeout | FailureKind::Locked | FailureKind::Transient);
+        let may_be_our_bound = !matches!(failure.kind, FailureKind::Row | FailureKind::Fatal);
         if may_be_our_bound && self.halted().is_some() {
             drain.not_sent();
             if let Some(lane) = lane {

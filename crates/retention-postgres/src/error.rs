@@ -12,8 +12,8 @@ pub fn classify_sqlstate(code: &str) -> FailureKind {
     match code {
         // query_canceled: by statement_timeout, or by ourselves when the grace period is over.
         "57014" => FailureKind::Timeout,
-        // lock_not_available: a row of the batch made it wait for somebody, through a trigger or a foreign key, or the
-        // table itself is locked.
+        // lock_not_available: somebody held a row, one of the batch or one that a trigger or a foreign key looks at. Of a
+        // locked table see `failure`.
         "55P03" => FailureKind::Locked,
         // object_in_use, in_failed_sql_transaction, idle_in_transaction_session_timeout,
         // transaction_timeout.
@@ -80,7 +80,12 @@ pub fn failure(attempt: &str, error: &Error) -> Failure {
     let raised = postgres.is_some_and(|error| error.routine() == Some("exec_stmt_raise"));
     let within = postgres.is_some_and(|error| error.r#where().is_some());
     // What a trigger raises speaks of its row, whatever the code says of statements elsewhere.
-    let kind = if raised { FailureKind::Row } else { classify_sqlstate(&code) };
+    let kind = match classify_sqlstate(&code) {
+        _ if raised => FailureKind::Row,
+        // Whoever waits for a row is told in which statement or at which row; who waits for a table is not.
+        FailureKind::Locked if !within => FailureKind::TableLocked,
+        kind => kind,
+    };
     let what = match (database.constraint(), database.table(), kind) {
         (Some(constraint), Some(table), FailureKind::Row) if !raised => {
             format!("constraint {constraint} on table {table} forbids it")

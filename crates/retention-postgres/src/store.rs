@@ -32,15 +32,19 @@ use crate::sql::{self, Place};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a batch that reckons with nobody may wait on a lock: long enough for somebody's commit, and so short that
-/// nobody minds who waits for the batch. Far below PostgreSQL's `deadlock_timeout` (1 s by default): whoever wants rows
-/// the other way round, it is the worker that gives up, and never a client that is chosen as the victim.
+/// nobody minds who waits for the batch.
 const UNCONTENDED_LOCK_TIMEOUT: Duration = Duration::from_millis(10);
+
+/// How long such a batch may take: less than PostgreSQL's `deadlock_timeout` (1 s by default). A client that wants rows the
+/// other way round has then not waited long enough to look for a deadlock, and is never chosen as its victim.
+const UNCONTENDED_STATEMENT_TIMEOUT: Duration = Duration::from_millis(800);
 
 /// The rows of a PostgreSQL database.
 #[derive(Clone, Debug)]
 pub struct PgRetentionStore {
     database: Database,
     lock_timeout: Duration,
+    uncontended: Bounds,
     in_flight: InFlight,
     partitions: Partitions,
     /// The tables that were found to be partitioned.
@@ -55,11 +59,22 @@ impl PgRetentionStore {
         Self {
             database,
             lock_timeout,
+            uncontended: Bounds {
+                statement: UNCONTENDED_STATEMENT_TIMEOUT,
+                lock: UNCONTENDED_LOCK_TIMEOUT.min(lock_timeout),
+            },
             in_flight: InFlight::default(),
             partitions: Partitions::default(),
             partitioned: Arc::default(),
             abandoned: CancellationToken::new(),
         }
+    }
+
+    /// The same, with batches that wait for others for so long even before they reckon with any. For tests, in which
+    /// somebody makes use of that time.
+    #[must_use]
+    pub fn patient(self, patience: Duration) -> Self {
+        Self { uncontended: Bounds { statement: patience, lock: patience }, ..self }
     }
 
     /// The database.
@@ -104,23 +119,21 @@ impl PgRetentionStore {
         W: FnOnce(Session) -> F + Send,
         F: Future<Output = Result<(Session, T), sqlx::Error>> + Send,
     {
-        self.transaction_within(attempt, purpose, limit, self.lock_timeout, work).await
+        let bounds = Bounds { statement: limit, lock: self.lock_timeout.min(limit) };
+        self.transaction_within(attempt, purpose, bounds, work).await
     }
 
-    /// As [`Self::transaction`], waiting on locks for at most `lock_timeout`.
     async fn transaction_within<T, F, W>(
         &self,
         attempt: &str,
         purpose: Purpose,
-        limit: Duration,
-        lock_timeout: Duration,
+        bounds: Bounds,
         work: W,
     ) -> Result<T, Failure>
     where
         W: FnOnce(Session) -> F + Send,
         F: Future<Output = Result<(Session, T), sqlx::Error>> + Send,
     {
-        let bounds = Bounds { statement: limit, lock: lock_timeout.min(limit) };
         let (sender, remains) = Remains::new();
         let work = async {
             let session = Session::begin(&self.database, &self.in_flight, purpose, bounds, sender).await?;
@@ -143,7 +156,7 @@ impl PgRetentionStore {
                 self.database.learn(&error);
                 failure(attempt, &error)
             }),
-            () = tokio::time::sleep(limit + ACQUIRE_TIMEOUT * 2 + PATIENCE) => given_up("the server does not answer"),
+            () = tokio::time::sleep(bounds.statement + ACQUIRE_TIMEOUT * 2 + PATIENCE) => given_up("the server does not answer"),
             () = self.abandoned.cancelled() => given_up("given up, the process ends"),
         }
     }
@@ -228,8 +241,13 @@ impl RetentionStore for PgRetentionStore {
             self.database.found_read_only();
         }
         catalogue::check_deletable(&columns).map_err(|what| unfit(target, what))?;
-        // A batch asks for the right to lock rows only once it meets somebody. That is no moment to find out.
-        let locks = sql::still_due(target, &self.place(target), &[], true);
+        // A batch asks for the right to lock rows only once it meets somebody. That is no moment to find out. (For each
+        // partition, the catalogue was asked.)
+        let place = self.place(target);
+        if place == Place::Partitions {
+            return Ok(());
+        }
+        let locks = sql::still_due(target, &place, &[], true);
         let attempt = attempt("asking for row locks on", target);
         self.transaction(&attempt, Purpose::Delete, limit, async |mut session| {
             query(locks).execute(&mut **session).await?;
@@ -304,22 +322,17 @@ impl RetentionStore for PgRetentionStore {
 
     async fn delete_batch(&self, target: &Target, request: &BatchRequest) -> Result<BatchDone, Failure> {
         let attempt = attempt("deleting a batch from", target);
-        let lock_timeout = if request.contended {
-            self.lock_timeout
+        let bounds = if request.contended {
+            Bounds { statement: request.limit, lock: self.lock_timeout.min(request.limit) }
         } else {
-            self.lock_timeout.min(UNCONTENDED_LOCK_TIMEOUT)
+            let Bounds { statement, lock } = self.uncontended;
+            Bounds { statement: statement.min(request.limit), lock: lock.min(request.limit) }
         };
         // Read before the commit: an answer that cannot be understood must not be committed.
-        self.transaction_within(
-            &attempt,
-            Purpose::Delete,
-            request.limit,
-            lock_timeout,
-            async |mut session| {
-                let done = batch::delete(&mut session, target, request, &self.partitions).await?;
-                Ok((session, done))
-            },
-        )
+        self.transaction_within(&attempt, Purpose::Delete, bounds, async |mut session| {
+            let done = batch::delete(&mut session, target, request, &self.partitions).await?;
+            Ok((session, done))
+        })
         .await
     }
 

@@ -197,7 +197,7 @@ fn who_meets_another_worker_goes_on_with_younger_rows_and_comes_back() {
 #[test]
 fn an_uncontended_refusal_is_sent_again_contended_and_only_then_halved() {
     let target = flat();
-    for kind in [FailureKind::Row, FailureKind::Locked] {
+    for kind in [FailureKind::Row, FailureKind::Locked, FailureKind::Timeout] {
         let mut drain = with_rows(&target, 4, lone(4));
         let slice = batch(&mut drain);
         assert_eq!(drain.batch_failed(slice, &failure(kind), START), Verdict::LookFirst);
@@ -209,10 +209,29 @@ fn an_uncontended_refusal_is_sent_again_contended_and_only_then_halved() {
 }
 
 #[test]
+fn a_locked_table_is_waited_for_and_no_row_is_to_blame() {
+    let target = flat();
+    let mut drain = with_rows(&target, 4, lone(4));
+    let locked = failure(FailureKind::TableLocked);
+    let slice = batch(&mut drain);
+    assert_eq!(drain.batch_failed(slice, &locked, START), Verdict::LookFirst);
+    let mut now = START;
+    for _ in 1..6 {
+        let slice = batch_at(&mut drain, now);
+        assert_eq!((rows(&slice), slice.contended), (vec![1, 2, 3, 4], true));
+        assert_eq!(drain.batch_failed(slice, &locked, now), Verdict::Retry);
+        now += Duration::from_secs(60);
+    }
+    let slice = batch_at(&mut drain, now);
+    assert_eq!(drain.batch_failed(slice, &locked, now), Verdict::GiveUp);
+    assert_eq!((drain.aside(), drain.error()), (0, Some("scripted")));
+}
+
+#[test]
 fn a_slow_batch_halves_itself_and_those_after_it_at_once() {
     let target = flat();
     let mut drain = with_rows(&target, 4, lone(8));
-    let slice = batch(&mut drain);
+    let slice = Slice { contended: true, ..batch(&mut drain) };
     assert_eq!(drain.batch_failed(slice, &failure(FailureKind::Timeout), START), Verdict::Retry);
     let next: Vec<_> = std::iter::repeat_with(|| rows(&batch(&mut drain))).take(4).collect();
     assert_eq!(next, [[1, 2], [3, 4], [5, 6], [7, 8]]);

@@ -283,6 +283,7 @@ mod tests {
             FailureKind::Transient,
             FailureKind::Timeout,
             FailureKind::Locked,
+            FailureKind::TableLocked,
             FailureKind::Row,
             FailureKind::Fatal,
         ] {
