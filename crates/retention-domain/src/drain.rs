@@ -233,6 +233,7 @@ impl<'a> Drain<'a> {
         match self.passes.end() {
             Follows::Another => {}
             Follows::AnotherAfterWaiting => self.not_before = now + self.lock_timeout,
+            Follows::AnotherLater(wait) => self.not_before = now + wait,
             Follows::Drained => return self.stop(StopReason::Drained),
             Follows::Held(rows) => {
                 self.skipped = rows;

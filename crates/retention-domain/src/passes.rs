@@ -1,9 +1,15 @@
 //! What became of the rows of a pass, and whether another pass is worth it.
 
+use std::time::Duration;
+
 use crate::batch::BatchDone;
 
 /// Passes in a row that found rows and deleted none, after which a policy gives up.
 const MAX_FRUITLESS: u32 = 10;
+/// So many of them may follow each other at once. Before each further one there is a wait that doubles, six seconds in all:
+/// workers that were faster have done with those rows by then.
+const FRUITLESS_AT_ONCE: u32 = 2;
+const FIRST_WAIT: Duration = Duration::from_millis(50);
 
 /// What follows a pass.
 #[derive(Debug, PartialEq, Eq)]
@@ -12,6 +18,8 @@ pub(crate) enum Follows {
     Another,
     /// Another, once held rows were waited for.
     AnotherAfterWaiting,
+    /// Another, but not at once.
+    AnotherLater(Duration),
     /// Nothing: this one deleted nothing and met nobody.
     Drained,
     /// Nothing: so many rows are held, and were when they were waited for.
@@ -73,6 +81,8 @@ impl Passes {
             let sentence =
                 format!("rows are found and are not there when they are to go: {found} in the last pass");
             Follows::Circles { moved: 0, sentence }
+        } else if let Some(waits) = self.fruitless.checked_sub(FRUITLESS_AT_ONCE + 1) {
+            Follows::AnotherLater(FIRST_WAIT * 2_u32.pow(waits))
         } else {
             Follows::Another
         }
@@ -103,12 +113,14 @@ mod tests {
     fn ten_passes_that_only_miss_rows_are_enough_and_one_that_deletes_starts_afresh() {
         let missing = || BatchDone { missing: 3, ..BatchDone::default() };
         let mut passes = Passes::default();
-        for _ in 1..MAX_FRUITLESS {
+        for _ in 0..2 {
+            assert_eq!(end(&mut passes, BatchDone { deleted: 1, ..missing() }), Follows::Another);
             assert_eq!(end(&mut passes, missing()), Follows::Another);
-        }
-        assert_eq!(end(&mut passes, BatchDone { deleted: 1, ..missing() }), Follows::Another);
-        for _ in 1..MAX_FRUITLESS {
             assert_eq!(end(&mut passes, missing()), Follows::Another);
+            for wait in [50, 100, 200, 400, 800, 1600, 3200] {
+                let later = Follows::AnotherLater(Duration::from_millis(wait));
+                assert_eq!(end(&mut passes, missing()), later);
+            }
         }
         assert!(matches!(end(&mut passes, missing()), Follows::Circles { moved: 0, .. }));
     }

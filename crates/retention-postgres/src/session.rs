@@ -111,7 +111,7 @@ impl Bounds {
         format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED{purpose}; SET LOCAL jit = off; \
              SET LOCAL statement_timeout = {statement}; SET LOCAL lock_timeout = {lock}; \
-             SET LOCAL idle_in_transaction_session_timeout = '1min'; SELECT pg_catalog.pg_backend_pid()"
+             SET LOCAL idle_in_transaction_session_timeout = '30s'; SELECT pg_catalog.pg_backend_pid()"
         )
     }
 }
