@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use harness::{Job, Rows, TestDatabase, shape};
-use retention_domain::{Outcome, StopReason};
+use retention_domain::ports::RetentionStore;
+use retention_domain::{FailureKind, Outcome, StopReason};
 use rstest::rstest;
 
 use crate::faults::thousands;
+use crate::held::{batch_of_all, due_sessions};
 
 fn sleeping(milliseconds: u32, table: &str) -> String {
     format!(
@@ -75,5 +77,28 @@ async fn a_run_too_short_for_one_batch_still_makes_progress(#[case] table: &str)
     for policy in &report.policies {
         assert!(policy.deleted > 0, "{policy:?}");
     }
+    Ok(())
+}
+
+/// A client that waits for a batch looks for a deadlock after a second, by default. A batch that does not know of it holds
+/// nothing for that long.
+#[tokio::test]
+async fn a_batch_that_reckons_with_nobody_gives_up_before_anybody_looks_for_a_deadlock() -> Result<()> {
+    let database = TestDatabase::migrated().await?;
+    let rows = Rows::of(&database).await?;
+    rows.sessions(shape::singles(1, 500)).await?;
+    // Two and a half seconds in all.
+    rows.execute(sleeping(5, "refresh_sessions")).await?;
+    let store = Job::new(500)?.store(database.url())?;
+    let target = due_sessions(&store).await?;
+    let mut batch = batch_of_all(&store, &target).await?;
+    let failure = store.delete_batch(&target, &batch).await.unwrap_err();
+    assert_eq!((failure.kind, rows.count_sessions().await?), (FailureKind::Timeout, 500), "{failure}");
+    batch.contended = true;
+    assert_eq!(
+        store.delete_batch(&target, &batch).await?.deleted,
+        500,
+        "who looks first has the time it needs"
+    );
     Ok(())
 }

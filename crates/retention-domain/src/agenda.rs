@@ -17,8 +17,8 @@ const MIN_BATCHES_AHEAD: usize = 2;
 /// rows. From there on it is the younger half of what is left, and the older half comes after it. So several workers that
 /// start together, and know nothing of each other, soon work on different rows.
 ///
-/// A stretch begins where a chain does. Rows above those of an older stretch may be tried before them; they are not free
-/// then, and a later pass finds them.
+/// The younger half begins where a chain does. Rows above those of an older stretch may be tried before them; they are not
+/// free then, and a later pass finds them.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
     planned: Planned,
@@ -42,11 +42,11 @@ impl Agenda {
         aside: &HashSet<RowAddress>,
     ) -> Option<Slice> {
         loop {
-            let stretch = self.stretches.front_mut()?;
             // The rest of a chain that was cut waits for the part below it: before that is gone, nothing of it is free.
-            if in_flight && self.planned.continues.get(stretch.start).is_some_and(|continues| *continues) {
+            if in_flight && self.begins_above_the_last() {
                 return None;
             }
+            let stretch = self.stretches.front_mut()?;
             let left = self.planned.rows.get(stretch.clone()).unwrap_or_default();
             let mut looked_at = 0;
             let fresh = left.iter().inspect(|_| looked_at += 1).filter(|row| !aside.contains(row));
@@ -75,11 +75,16 @@ impl Agenda {
             return;
         }
         let rows = rows as u64;
-        let elsewhere = done.held + done.missing > rows / 2 && self.go_elsewhere(max_rows);
-        let begins = self.stretches.front().map_or(0, |stretch| stretch.start);
-        let above = self.planned.continues.get(begins).is_some_and(|continues| *continues);
-        let somebody = done.held + done.missing > rows / 2 || above && done.deleted < rows;
-        self.contended = somebody && !elsewhere;
+        self.contended = if done.held + done.missing > rows / 2 {
+            !self.go_elsewhere(max_rows)
+        } else {
+            done.deleted < rows && self.begins_above_the_last()
+        };
+    }
+
+    /// Whether the next row is the parent of the last one that was sent.
+    fn begins_above_the_last(&self) -> bool {
+        self.stretches.front().is_some_and(|stretch| self.planned.continues.get(stretch.start) == Some(&true))
     }
 
     /// Leaves the older half of the stretch for later; false when there is too little ahead.
@@ -89,8 +94,7 @@ impl Agenda {
             return false;
         }
         let middle = stretch.start + stretch.len() / 2;
-        let begins = (middle..stretch.end)
-            .find(|row| self.planned.continues.get(*row).is_some_and(|continues| !continues));
+        let begins = (middle..stretch.end).find(|row| self.planned.continues.get(*row) == Some(&false));
         let Some(begins) = begins else { return false };
         let older = stretch.start..begins;
         stretch.start = begins;
@@ -144,22 +148,16 @@ mod tests {
     }
 
     #[test]
-    fn who_meets_a_worker_goes_on_in_the_younger_half_and_comes_back() {
-        let mut agenda = agenda(20, 1);
-        assert_eq!(next(&mut agenda), Some((vec![0, 1], false)));
-        agenda.met_somebody();
-        agenda.found_out(2, &held(2), BATCH);
-        assert_eq!(next(&mut agenda), Some((vec![11, 12], false)));
-        assert_eq!(rest(&mut agenda), [(13..20).collect::<Vec<_>>(), (2..11).collect()].concat());
-    }
-
-    #[test]
-    fn a_chain_is_not_entered_in_its_middle() {
-        let mut agenda = agenda(20, 7);
-        agenda.met_somebody();
-        agenda.found_out(2, &held(2), BATCH);
-        assert_eq!(next(&mut agenda), Some((vec![14, 15], false)));
-        assert_eq!(rest(&mut agenda), [(16..20).collect::<Vec<_>>(), (0..14).collect()].concat());
+    fn who_meets_a_worker_goes_on_in_the_younger_half_where_a_chain_begins_and_comes_back() {
+        for (chain, begins) in [(1, 11), (7, 14)] {
+            let mut agenda = agenda(20, chain);
+            assert_eq!(next(&mut agenda), Some((vec![0, 1], false)));
+            agenda.met_somebody();
+            agenda.found_out(2, &held(2), BATCH);
+            assert_eq!(next(&mut agenda), Some((vec![begins, begins + 1], false)));
+            let others = (begins + 2..20).chain(2..begins);
+            assert_eq!(rest(&mut agenda), others.collect::<Vec<_>>(), "chains of {chain}");
+        }
     }
 
     #[test]

@@ -20,10 +20,11 @@ pub trait RetentionStore: Send + Sync {
     /// Any failure means that there is no usable store.
     fn now(&self) -> impl Future<Output = Result<DateTime<Utc>, Failure>> + Send;
 
-    /// Checks that the policy's table and columns are there and of a kind the rule can be applied to.
+    /// Checks that the policy's table and columns are there and of a kind the rule can be applied to, and that rows may be
+    /// locked.
     ///
     /// # Errors
-    /// [`crate::FailureKind::Fatal`] for a missing table or column, or an age column that is not a point in time.
+    /// [`crate::FailureKind::Fatal`] for a missing table, column or right, or an age column that is not a point in time.
     fn prepare(&self, target: &Target, limit: Duration) -> impl Future<Output = Result<(), Failure>> + Send;
 
     /// Counts the due rows, whoever refers to them, without a lock. All of them are called pending here: which
