@@ -55,8 +55,8 @@ FROM (
   LIMIT {limit}) AS page"
         ),
         Some(parent) => {
-            // On the first page all that is due is here, unless it is full. Later on, older rows may be left.
-            let all_here = if after.is_none() { "EXISTS (SELECT FROM last) AND " } else { "" };
+            // A first page that is not full has all that is due. Before a later one, older rows may be left.
+            let unless_all_is_here = if after.is_none() { "EXISTS (SELECT FROM last) AND " } else { "" };
             format!(
                 "WITH page AS MATERIALIZED (
   SELECT due.ctid AS address, due.{key} AS key, due.{parent} AS parent, due.{age} AS age FROM {table} AS due
@@ -70,7 +70,7 @@ beyond AS MATERIALIZED (
   WHERE ({child}) IS NOT TRUE OR (child.{age}, child.ctid) > (SELECT age, address FROM last)),
 elsewhere AS MATERIALIZED (
   SELECT up.{key} AS key, up.ctid AS address FROM {table} AS up
-  WHERE {all_here}up.{key} IN (
+  WHERE {unless_all_is_here}up.{key} IN (
     SELECT page.parent FROM page WHERE NOT EXISTS (SELECT FROM page AS up WHERE up.key = page.parent)) AND {up})
 SELECT string_agg(pg_catalog.tidsend(address), '') AS addresses,
   string_agg(coalesce(pg_catalog.tidsend(parent), decode('{NO_PARENT}', 'hex')), '') AS parents,
