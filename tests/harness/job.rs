@@ -204,6 +204,16 @@ impl<S: RetentionStore> RetentionStore for Dated<'_, S> {
         self.store.window(target, after, max_rows, limit).await
     }
 
+    async fn leaves(
+        &self,
+        target: &Target,
+        after: Option<WindowMark>,
+        max_rows: usize,
+        limit: Duration,
+    ) -> Result<Window, Failure> {
+        self.store.leaves(target, after, max_rows, limit).await
+    }
+
     async fn climb(
         &self,
         target: &Target,

@@ -13,6 +13,7 @@ mod dispositions;
 mod faults;
 mod handbook;
 mod held;
+mod keys;
 mod leaf_rule;
 mod migrations;
 mod model;

@@ -150,9 +150,11 @@ async fn a_window_over_many_blocked_rows_is_read_by_hash_joins_whatever_the_stat
     )
     .await?;
     let executed = explained_run(&database, &rows, 0).await?;
-    for window in those(&executed, "beyond AS MATERIALIZED", "refresh_sessions") {
-        assert!(window.plan.contains("Hash"), "{}", window.plan);
-        assert!(!window.plan.contains("Nested Loop"), "{}", window.plan);
+    for part in ["SELECT DISTINCT pg_catalog.hashtextextended", "page AS MATERIALIZED"] {
+        for statement in those(&executed, part, "refresh_sessions") {
+            assert!(statement.plan.contains("Hash"), "{}", statement.plan);
+            assert!(!statement.plan.contains("Nested Loop"), "{}", statement.plan);
+        }
     }
     Ok(())
 }
@@ -184,7 +186,7 @@ async fn a_contended_batch_finds_who_refers_to_its_rows_by_index(
 async fn a_window_of_requests_is_read_through_its_index() -> Result<()> {
     let (database, rows) = seeded(Analysed::WhenFull).await?;
     let executed = explained_run(&database, &rows, 0).await?;
-    for window in those(&executed, "string_agg", "sign_in_confirmation_requests") {
+    for window in those(&executed, "ORDER BY due", "sign_in_confirmation_requests") {
         assert!(window.plan.contains("ix_sicr_created_at"), "{}", window.plan);
         assert!(!window.scans("sign_in_confirmation_requests"), "{}", window.plan);
     }
@@ -197,7 +199,7 @@ async fn a_window_of_sessions_is_read_through_the_optional_index_where_there_is_
     rows.execute(include_str!("../../deploy/postgres/retention-index.sql")).await?;
     rows.execute("ANALYZE identity.refresh_sessions").await?;
     let executed = explained_run(&database, &rows, 0).await?;
-    for window in those(&executed, "string_agg", "refresh_sessions") {
+    for window in those(&executed, " AS parent\nFROM", "refresh_sessions") {
         assert!(window.plan.contains("ix_refresh_sessions_terminal_updated_at"), "{}", window.plan);
     }
     Ok(())

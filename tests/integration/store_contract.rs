@@ -235,6 +235,37 @@ async fn a_window_knows_parents_and_who_is_held_back<L: Lab>() -> Result<()> {
     Ok(())
 }
 
+async fn leaves_are_due_rows_that_nothing_refers_to_with_their_due_parents<L: Lab>() -> Result<()> {
+    // 1 ← 2 ← 3; 4 ← 5 (living); 6 (living) ← 7; 8.
+    let lab = L::with(rows([
+        row(99, "Rotated", 0),
+        row(98, "Rotated", 1),
+        row(97, "Rotated", 2),
+        row(96, "Rotated", 0),
+        row(95, "Active", 4),
+        row(94, "Active", 0),
+        row(93, "Revoked", 6),
+        row(92, "Expired", 0),
+    ]))
+    .await?;
+    let row = |n, parent: Option<u64>| WindowRow::new(lab.address(n), parent.map(|n| lab.address(n)), false);
+    let all = [row(3, Some(2)), row(7, None), row(8, None)];
+    for page in 1..5 {
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let window = lab.store().leaves(&target(), after, page, LIMIT).await?;
+            assert!(window.rows.len() <= page);
+            found.extend(window.rows);
+            after = window.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found, all, "pages of {page}");
+    }
+    Ok(())
+}
+
 async fn a_climb_brings_what_becomes_free_children_first<L: Lab>() -> Result<()> {
     // 1 ← 2 ← 3 ← 4; 5 ← 6 and 5 ← 7.
     let lab = L::with(forest([0, 1, 2, 3, 0, 5, 5])).await?;
@@ -310,6 +341,7 @@ store_contract! {
     a_batch_that_meets_somebody_takes_what_is_free,
     a_window_pages_through_all_due_rows_in_order_also_when_all_are_of_one_age,
     a_window_knows_parents_and_who_is_held_back,
+    leaves_are_due_rows_that_nothing_refers_to_with_their_due_parents,
     a_climb_brings_what_becomes_free_children_first,
     counts_agree_with_each_other_and_with_the_rule,
 }

@@ -1,6 +1,7 @@
 //! Draining one policy, as a state machine without IO: which step comes next, and what a step's result means.
 //!
-//! A *pass* walks all windows of due rows, oldest first. The free rows of a window are planned children first
+//! A *pass* walks all windows of due rows, oldest first; under the leaf rule, only the first pass looks at all of them, and
+//! those after it at the leaves, from which they climb. The free rows of a window are planned children first
 //! ([`crate::forest`]) and sent in batches; parents beyond the window that become free with them (the *frontier*) are
 //! looked up by climbing, and go before the next window. A pass that deleted something, or missed rows that somebody else took, is followed by another,
 //! because a row may have become free behind it; a policy is drained when a pass deletes nothing. Memory: one window.
@@ -18,7 +19,7 @@ use crate::plan::Target;
 use crate::report::{Backlog, PolicyReport, StopReason};
 use crate::slice::{Narrowed, Slice};
 
-/// Rows of a window: sixteen megabytes, and about as much again while they are planned. Each window reads and sorts the
+/// Rows of a window: twenty-four megabytes as they come, and half as much again while they are put in order. Each window reads and sorts the
 /// table once where no index helps, so smaller windows dominate the run at ten million rows; larger ones cost memory.
 pub const WINDOW_ROWS: usize = 1_000_000;
 /// Rows looked up by one climb: enough for many batches, few enough for one scan by index.
@@ -33,8 +34,10 @@ pub(crate) enum Step {
     Prepare,
     /// Count the due rows: without any there is nothing to scan for.
     Count,
-    /// Fetch the next window.
+    /// Fetch the next window of all that is due.
     Window(Option<WindowMark>),
+    /// Fetch the next window of leaves.
+    Leaves(Option<WindowMark>),
     /// Look up what is free above the window.
     Climb(Vec<RowAddress>),
     /// Send a batch.
@@ -223,7 +226,12 @@ impl<'a> Drain<'a> {
         match self.scan {
             Scan::From(after) => {
                 self.scan = Scan::Running;
-                Some(Step::Window(after))
+                // What was done with need not be kept in memory beside what comes.
+                self.agenda = Agenda::default();
+                // What a first pass leaves behind is blocked, but for what others freed or held: then a look at what is at
+                // the foot of chains is cheap, and shows whether anything may go.
+                let looks_again = !self.passes.is_first() && self.target.policy.parent_column.is_some();
+                Some(if looks_again { Step::Leaves(after) } else { Step::Window(after) })
             }
             Scan::Running | Scan::Exhausted => None,
         }

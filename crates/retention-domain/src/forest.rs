@@ -1,6 +1,7 @@
 //! The leaf rule over a window: which of its rows are free, and in which order they go.
 
 use crate::batch::{RowAddress, WindowRow};
+use crate::positions::Positions;
 
 const NONE: u32 = u32::MAX;
 
@@ -28,14 +29,7 @@ pub fn plan(window: &[WindowRow]) -> Planned {
         let rows: Vec<_> = window.iter().filter(|row| !row.is_held_back()).map(|row| row.address).collect();
         return Planned { continues: vec![false; rows.len()], rows, outside: Vec::new() };
     }
-    let positions = u32::try_from(window.len()).unwrap_or(NONE - 1);
-    let mut by_address: Vec<u32> = (0..positions).collect();
-    by_address.sort_unstable_by_key(|&row| window[row as usize].address);
-    let find = |address: RowAddress| {
-        let found = by_address.binary_search_by_key(&address, |&row| window[row as usize].address);
-        found.map_or(NONE, |at| by_address[at])
-    };
-    let parents: Vec<u32> = window.iter().map(|row| row.parent().map_or(NONE, find)).collect();
+    let parents = parents(window);
     // Rows that still refer to each row; NONE once it is planned.
     let mut children = vec![0_u32; window.len()];
     for &parent in parents.iter().filter(|&&parent| parent != NONE) {
@@ -61,6 +55,13 @@ pub fn plan(window: &[WindowRow]) -> Planned {
     planned.outside.sort_unstable();
     planned.outside.dedup();
     planned
+}
+
+/// Where in the window each row's parent stands; [`NONE`] if it is not there.
+fn parents(window: &[WindowRow]) -> Vec<u32> {
+    let by_address = Positions::new(window.len(), |row| window[row].address.0);
+    let find = |parent: RowAddress| by_address.find(parent.0).and_then(|row| u32::try_from(row).ok());
+    window.iter().map(|row| row.parent().and_then(find).unwrap_or(NONE)).collect()
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ pub mod period;
 pub mod plan;
 pub mod policy;
 pub mod ports;
+pub mod positions;
 pub mod report;
 pub mod run;
 mod slice;

@@ -39,9 +39,16 @@ pub(crate) struct Passes {
     /// Passes in a row in which none of the rows that were found went.
     fruitless: u32,
     waited_for_held: bool,
+    /// Passes that have come to their end.
+    ended: u64,
 }
 
 impl Passes {
+    /// Whether this is the first pass.
+    pub(crate) fn is_first(&self) -> bool {
+        self.ended == 0
+    }
+
     /// A batch of this pass came to an end.
     pub(crate) fn count(&mut self, done: &BatchDone) {
         self.deleted += done.deleted;
@@ -52,7 +59,8 @@ impl Passes {
 
     /// The pass has come to its end.
     pub(crate) fn end(&mut self) -> Follows {
-        let Self { deleted, held, missing, moved, fruitless, waited_for_held } = std::mem::take(self);
+        let Self { deleted, held, missing, moved, fruitless, waited_for_held, ended } = std::mem::take(self);
+        self.ended = ended + 1;
         // Also what somebody else took or changed may have freed rows that this pass has gone by.
         let found = deleted + missing + moved;
         if found == 0 && held == 0 {

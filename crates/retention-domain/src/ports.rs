@@ -54,6 +54,21 @@ pub trait RetentionStore: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<Window, Failure>> + Send;
 
+    /// As [`RetentionStore::window`], but only the leaves: due rows that nothing refers to, each with its parent if that is
+    /// due. Where none is left, nothing may go: whatever is due is blocked.
+    ///
+    /// Only asked under the leaf rule.
+    ///
+    /// # Errors
+    /// As classified; nothing was changed.
+    fn leaves(
+        &self,
+        target: &Target,
+        after: Option<WindowMark>,
+        max_rows: usize,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Window, Failure>> + Send;
+
     /// Those of `from` that are due and that nothing refers to, and those of their ancestors that become free with
     /// them: at most `max_rows`, children before parents, as rows of a window. Takes no lock.
     ///

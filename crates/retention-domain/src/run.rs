@@ -276,6 +276,10 @@ where
                     after,
                     self.store.window(target, after, self.window_rows, self.left()).await,
                 ),
+                Step::Leaves(after) => Brought::Scanned(
+                    after,
+                    self.store.leaves(target, after, self.window_rows, self.left()).await,
+                ),
                 Step::Climb(from) => {
                     let climbed =
                         self.store.climb(target, &from, CLIMB_ROWS.min(self.window_rows), self.left()).await;

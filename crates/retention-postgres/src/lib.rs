@@ -9,11 +9,11 @@ mod connect;
 mod destination;
 pub mod entities;
 mod error;
-mod packed;
 mod preflight;
 mod session;
 pub mod sql;
 mod store;
+mod window;
 
 pub use connect::{APPLICATION_NAME, Database};
 pub use error::{classify_sqlstate, failure};

@@ -16,7 +16,7 @@ use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Postgres, Row};
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::connect::{Database, SIGN_OF_LIFE, give_back};
 
@@ -50,6 +50,8 @@ pub(crate) struct Session {
     pid: i32,
     in_flight: InFlight,
     remains: Option<oneshot::Sender<PgConnection>>,
+    /// When the bound of its statements is used up.
+    deadline: Instant,
 }
 
 /// What is left of a session that did not end in good order: its connection.
@@ -83,10 +85,8 @@ impl InFlight {
 impl Bounds {
     /// The statements that open a transaction, as one round trip.
     fn opening(self, purpose: Purpose) -> String {
-        // PostgreSQL takes 0 for "no limit" and knows no limit above about 24.8 days.
-        let millis = |bound: Duration| bound.as_millis().clamp(1, 2_000_000_000);
         let (statement, lock) = (millis(self.statement), millis(self.lock));
-        let purpose = match purpose {
+        let settings = match purpose {
             // Hash joins need no sorting of a million rows first. Statistics that are missing or old make a few rows of a
             // million, and nested loops over them quadratic; a LATERAL look-up by index is still one.
             Purpose::Read => {
@@ -108,12 +108,19 @@ impl Bounds {
                  SET LOCAL enable_mergejoin = off; SET LOCAL enable_nestloop = on; SET LOCAL enable_indexscan = on"
             }
         };
+        // What a scan puts together from several statements is of one moment.
+        let level = if purpose == Purpose::Read { "REPEATABLE READ" } else { "READ COMMITTED" };
         format!(
-            "BEGIN ISOLATION LEVEL READ COMMITTED{purpose}; SET LOCAL jit = off; \
+            "BEGIN ISOLATION LEVEL {level}{settings}; SET LOCAL jit = off; \
              SET LOCAL statement_timeout = {statement}; SET LOCAL lock_timeout = {lock}; \
              SET LOCAL idle_in_transaction_session_timeout = '30s'; SELECT pg_catalog.pg_backend_pid()"
         )
     }
+}
+
+/// PostgreSQL takes 0 for "no limit" and knows no limit above about 24.8 days.
+fn millis(bound: Duration) -> u128 {
+    bound.as_millis().clamp(1, 2_000_000_000)
 }
 
 impl Session {
@@ -134,11 +141,20 @@ impl Session {
             pid: 0,
             in_flight: in_flight.clone(),
             remains: Some(remains),
+            deadline: Instant::now() + bounds.statement,
         };
         let opened = session.fetch_one(sqlx::raw_sql(AssertSqlSafe(bounds.opening(purpose)))).await?;
         session.pid = opened.try_get(0)?;
         in_flight.0.lock().unwrap_or_else(PoisonError::into_inner).insert(session.pid, purpose);
         Ok(session)
+    }
+
+    /// Bounds the statements to come by what is left of the bound that the transaction began with: several of them together
+    /// take no longer than one.
+    pub(crate) async fn bound_by_what_is_left(&mut self) -> Result<(), sqlx::Error> {
+        let left = millis(self.deadline.saturating_duration_since(Instant::now()));
+        self.execute(sqlx::raw_sql(AssertSqlSafe(format!("SET LOCAL statement_timeout = {left}")))).await?;
+        Ok(())
     }
 
     /// Ends the transaction; only then does the connection go back to the pool.

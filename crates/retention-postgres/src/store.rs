@@ -23,9 +23,9 @@ use crate::catalogue::{self, Column, Partition};
 use crate::connect::{ACQUIRE_TIMEOUT, Database};
 use crate::destination;
 use crate::error::failure;
-use crate::packed;
 use crate::session::{Bounds, InFlight, Purpose, Remains, Session, query};
 use crate::sql::{self, Place};
+use crate::window;
 
 /// How much longer than the server's own bound we wait for its answer: beyond this it is taken for dead, so that a
 /// server that vanished without closing cannot hold a run for ever.
@@ -277,29 +277,33 @@ impl RetentionStore for PgRetentionStore {
         max_rows: usize,
         limit: Duration,
     ) -> Result<Window, Failure> {
+        let attempt = attempt("looking for due rows of", target);
         let partitioned = self.place(target) == Place::Partitions;
-        let statement = if partitioned {
-            let after = after.map(|mark| (mark, self.partitions.of(mark.address).unwrap_or_default()));
-            sql::partitioned_window(target, after, max_rows)
-        } else {
-            sql::window(target, after, max_rows)
-        };
-        self.transaction(
-            &attempt("looking for due rows of", target),
-            Purpose::Read,
-            limit,
-            async |mut session| {
-                let row = query(statement).fetch_one(&mut **session).await?;
-                let rows = packed::rows(&row, partitioned.then_some(&self.partitions))?;
-                let next = match rows.last() {
-                    Some(WindowRow { address, .. }) if rows.len() >= max_rows => {
-                        Some(WindowMark { age: row.try_get("age")?, address: *address })
-                    }
-                    _ => None,
-                };
-                Ok((session, Window { rows, next }))
-            },
-        )
+        self.transaction(&attempt, Purpose::Read, limit, async |mut session| {
+            let window = if partitioned {
+                window::of_partitions(&mut session, target, after, max_rows, &self.partitions).await?
+            } else if target.policy.parent_column.is_some() {
+                window::of_chains(&mut session, target, after, max_rows).await?
+            } else {
+                window::of_table(&mut session, target, after, max_rows).await?
+            };
+            Ok((session, window))
+        })
+        .await
+    }
+
+    async fn leaves(
+        &self,
+        target: &Target,
+        after: Option<WindowMark>,
+        max_rows: usize,
+        limit: Duration,
+    ) -> Result<Window, Failure> {
+        let attempt = attempt("looking for due leaves of", target);
+        self.transaction(&attempt, Purpose::Read, limit, async |mut session| {
+            let window = window::of_leaves(&mut session, target, after, max_rows).await?;
+            Ok((session, window))
+        })
         .await
     }
 

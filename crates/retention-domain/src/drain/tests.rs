@@ -313,7 +313,7 @@ fn an_empty_first_window_is_the_whole_answer_only_where_every_due_row_is_free() 
         let mut drain = with_rows(target, 1, lone(1));
         let slice = batch(&mut drain);
         drain.deleted(&slice, done(1));
-        assert_eq!(drain.next(START), Next::Step(Step::Window(None)));
+        assert!(matches!(drain.next(START), Next::Step(Step::Window(None) | Step::Leaves(None))));
         drain.scanned(after, window(rows));
         !drain.wants_backlog()
     };
@@ -321,6 +321,26 @@ fn an_empty_first_window_is_the_whole_answer_only_where_every_due_row_is_free() 
     assert!(!known(&flat, Some(oldest()), Vec::new()), "rows before the window may be left");
     assert!(!known(&flat, None, lone(1)), "these may stay");
     assert!(!known(&chained, None, Vec::new()), "rows may be blocked");
+}
+
+#[test]
+fn only_the_first_pass_over_chains_looks_at_all_rows_and_the_others_climb_from_leaves() {
+    let target = chained();
+    let mut drain = with_rows(&target, 5, lone(1));
+    let slice = batch(&mut drain);
+    drain.deleted(&slice, done(1));
+    assert_eq!(drain.next(START), Next::Step(Step::Leaves(None)), "something may have become free");
+    let row = WindowRow::new(RowAddress(3), Some(RowAddress(4)), false);
+    drain.scanned(None, Window { rows: vec![row], next: Some(oldest()) });
+    let slice = batch(&mut drain);
+    drain.deleted(&slice, done(1));
+    assert_eq!(drain.next(START), Next::Step(Step::Climb(vec![RowAddress(4)])));
+    drain.climbed(&[]);
+    assert_eq!(drain.next(START), Next::Step(Step::Leaves(Some(oldest()))));
+    drain.scanned(Some(oldest()), Window::default());
+    assert_eq!(drain.next(START), Next::Step(Step::Leaves(None)));
+    drain.scanned(None, Window::default());
+    assert_eq!((drain.next(START), drain.leaves_only_blocked()), (Next::Ended, true));
 }
 
 #[test]

@@ -101,6 +101,28 @@ impl MemoryStore {
 }
 
 impl State {
+    /// Those of the due rows of a page that are `wanted`.
+    fn page(
+        &self,
+        target: &Target,
+        after: Option<WindowMark>,
+        max_rows: usize,
+        wanted: impl Fn(RowAddress) -> bool,
+    ) -> (Vec<(DateTime<Utc>, RowAddress)>, Option<WindowMark>) {
+        let mut page: Vec<_> = self
+            .rows
+            .iter()
+            .filter(|(address, row)| row.is_due(target) && wanted(**address))
+            .filter_map(|(address, row)| Some((row.age?, *address)))
+            .filter(|key| after.is_none_or(|mark| *key > (mark.age, mark.address)))
+            .collect();
+        page.sort_unstable();
+        let full = page.len() >= max_rows;
+        page.truncate(max_rows);
+        let last = page.last().copied().filter(|_| full);
+        (page, last.map(|(age, address)| WindowMark { age, address }))
+    }
+
     fn scripted(&mut self) -> Result<(), Failure> {
         self.failures.pop_front().map_or(Ok(()), Err)
     }
@@ -158,16 +180,7 @@ impl RetentionStore for MemoryStore {
         let mut state = self.state();
         state.scripted()?;
         let key = |address: RowAddress| Some((state.rows.get(&address)?.age?, address));
-        let mut page: Vec<_> = state
-            .rows
-            .keys()
-            .filter(|address| state.is_due(target, **address))
-            .filter_map(|address| key(*address))
-            .filter(|key| after.is_none_or(|mark| *key > (mark.age, mark.address)))
-            .collect();
-        page.sort_unstable();
-        let full = page.len() >= max_rows;
-        page.truncate(max_rows);
+        let (page, next) = state.page(target, after, max_rows, |_| true);
         let last = page.last().copied();
         let follows_parents = target.policy.parent_column.is_some();
         let beyond = |child: RowAddress| !state.is_due(target, child) || key(child) > last;
@@ -175,8 +188,20 @@ impl RetentionStore for MemoryStore {
             let held_back = follows_parents && state.children(*address).any(beyond);
             state.window_row(target, *address, held_back)
         };
-        let rows = page.iter().map(row).collect();
-        let next = last.filter(|_| full).map(|(age, address)| WindowMark { age, address });
+        Ok(Window { rows: page.iter().map(row).collect(), next })
+    }
+
+    async fn leaves(
+        &self,
+        target: &Target,
+        after: Option<WindowMark>,
+        max_rows: usize,
+        _limit: Duration,
+    ) -> Result<Window, Failure> {
+        let mut state = self.state();
+        state.scripted()?;
+        let (page, next) = state.page(target, after, max_rows, |row| state.is_leaf(target, row));
+        let rows = page.iter().map(|(_, row)| state.window_row(target, *row, false)).collect();
         Ok(Window { rows, next })
     }
 

@@ -89,6 +89,17 @@ impl RetentionStore for NotedStore<'_> {
         self.inner.window(target, after, max_rows, limit).await
     }
 
+    async fn leaves(
+        &self,
+        target: &Target,
+        after: Option<WindowMark>,
+        max_rows: usize,
+        limit: Duration,
+    ) -> Result<Window, Failure> {
+        self.called("leaves", target, "")?;
+        self.inner.leaves(target, after, max_rows, limit).await
+    }
+
     async fn climb(
         &self,
         target: &Target,

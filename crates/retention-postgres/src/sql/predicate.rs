@@ -38,11 +38,12 @@ impl Place {
 /// The policy's guard with its values bound once, to be rendered for any alias.
 ///
 /// # Safety argument
-/// A row passes only if its date is finite (`isfinite` fails for both infinities and, like `<`, for NULL) and strictly
-/// before the cutoff (`<` fails at the cutoff itself), and every condition holds (NULL fails `IN`). Hence never an Active
-/// session, never an unknown status, never an undated row.
+/// A row passes only if its date is strictly before the cutoff (`<` fails at the cutoff itself, for `infinity`, and for NULL)
+/// and not `-infinity`, and every condition holds (NULL fails `IN`). Hence never an Active session, never an unknown status,
+/// never an undated row.
 ///
-/// Not `> '-infinity'`: whoever plans that looks up the least date in the index, behind all that was just deleted.
+/// Not `> '-infinity'`: whoever plans that looks up the least date in the index, behind all that was just deleted. Not
+/// `isfinite`: it is taken to hold for a third of the rows, and then the larger side of a join is hashed.
 pub(super) struct Guard {
     age: String,
     cutoff: String,
@@ -81,7 +82,7 @@ impl Guard {
     pub(super) fn on(&self, alias: &str) -> String {
         let Self { age, cutoff, .. } = self;
         let mut text =
-            format!("{alias}.{age} < {cutoff}::timestamptz AND pg_catalog.isfinite({alias}.{age})");
+            format!("{alias}.{age} < {cutoff}::timestamptz AND {alias}.{age} <> '-infinity'::timestamptz");
         for (column, test) in &self.conditions {
             let _ = write!(text, " AND {alias}.{column}{test}");
         }

@@ -79,6 +79,10 @@ fn deleting(target: &Target, approach: Approach) -> Statement {
     super::delete_batch(Deletion { target, place: &Place::Table, rows: &rows, approach, archived: &[] })
 }
 
+fn later() -> WindowMark {
+    WindowMark { age: DateTime::from_timestamp(1_700_000_001, 0).unwrap(), address: RowAddress(7 << 16 | 1) }
+}
+
 fn mark() -> WindowMark {
     WindowMark {
         age: DateTime::from_timestamp(1_700_000_000, 123_456_000).unwrap(),
@@ -130,6 +134,15 @@ snapshot!(sicr_preview_extras, super::preview_extras(&sicr(), &Place::Table));
 snapshot!(declared_preview_extras, super::preview_extras(&declared(), &Place::Table));
 snapshot!(refresh_window, super::window(&refresh(), None, 1_000_000));
 snapshot!(refresh_window_continued, super::window(&refresh(), Some(mark()), 1_000_000));
+snapshot!(refresh_held_back, super::held_back(&refresh(), None, None));
+snapshot!(refresh_held_back_between, super::held_back(&refresh(), Some(mark()), Some(later())));
+snapshot!(refresh_parents_elsewhere, super::parents_elsewhere(&refresh(), None, Some(mark())));
+snapshot!(
+    refresh_parents_elsewhere_between,
+    super::parents_elsewhere(&refresh(), Some(mark()), Some(later()))
+);
+snapshot!(refresh_leaves, super::leaves(&refresh(), None, 1_000_000));
+snapshot!(refresh_leaves_continued, super::leaves(&refresh(), Some(mark()), 1_000_000));
 snapshot!(refresh_delete_batch, deleting(&refresh(), Approach::AtOnce));
 snapshot!(refresh_delete_batch_contended, deleting(&refresh(), Approach::LockFirst));
 snapshot!(refresh_lock_kin, super::lock_kin(&refresh(), &rows()));
@@ -160,6 +173,9 @@ fn no_value_reaches_the_text() {
     target.policy.known_values = vec!["Known'Value".to_owned()];
     for statement in [
         super::window(&target, Some(mark()), 10),
+        super::held_back(&target, Some(mark()), Some(later())),
+        super::parents_elsewhere(&target, Some(mark()), Some(later())),
+        super::leaves(&target, Some(mark()), 10),
         deleting(&target, Approach::AtOnce),
         deleting(&target, Approach::LockFirst),
         super::lock_kin(&target, &rows()),

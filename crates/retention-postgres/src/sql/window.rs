@@ -1,4 +1,9 @@
-//! The window: one read-only scan that finds the rows of many batches.
+//! Windows: read-only scans that find the rows of many batches.
+//!
+//! Under the leaf rule three plain statements tell what is needed to put a window in order: its rows, each with a number for
+//! its key and one for its parent's; which of them somebody outside refers to; and, where there is more than this window,
+//! which of their parents are due and lie outside it. Who is whose parent is worked out from the numbers, on our side: to
+//! join a million rows with themselves took the server longer than to read and sort them.
 
 use retention_domain::WindowMark;
 use retention_domain::plan::Target;
@@ -8,83 +13,165 @@ use super::Sql;
 use super::predicate::{Guard, Names};
 use crate::address::tid;
 
-/// What stands for the address of no parent: no table has so many blocks.
-pub const NO_PARENT: &str = "ffffffffffff";
-
-/// Due rows in the order (age, ctid), strictly after `after`, at most `max_rows`, packed into one row: a million rows of
-/// their own cost more on the way than to be found. Columns, all but `age` bytea, and all NULL when nothing is due:
-/// - `addresses`: the rows' tids in their wire form, six bytes each
-/// - `parents`: their parents' likewise, [`NO_PARENT`] where the parent is not due; NULL without a self-reference
-/// - `held_back`: a byte each, 0 or 1; NULL without a self-reference
-/// - `age` (timestamptz, finite): the last row's
+/// Due rows in the order (age, ctid), strictly after `after`, at most `max_rows`. Columns, by their place:
+/// 1. `address` (bytea): the row's tid in its wire form, six bytes
+/// 2. `age` (timestamptz, finite)
+/// 3. `id` (bigint): a number for the row's key; only with a self-reference, like the next
+/// 4. `parent` (bigint): a number for the key it refers to, NULL if it refers to none
 ///
-/// *Held back*: a row that is not on this page refers to it, because it stays or because it is younger than the page.
-/// A row on an earlier page is older than every row here; if it refers to one, it is only found out when the batch is
-/// tried, and then nothing is deleted but what is free.
-///
-/// A page that is not full has no last row: nothing that is due is beyond it. Parents are looked for on the page, and only
-/// those that are not there in the table: to have all due rows at hand for that took a third of the time at ten million.
+/// Keys that are written alike have equal numbers, whatever the types of the two columns. Two keys may share one, once in ten
+/// million windows, and equal keys may be written differently (`1` and `1.0`). What is planned of such rows is wrong, is found
+/// out when it is tried, and put right by the next pass. Each run numbers keys anew.
 ///
 /// The lower bound is spelled `age >= last AND (age > last OR ctid > …)`, so that an index on the age column is
 /// entered where the pass stopped instead of walking over what was deleted before it.
-/// The limit on what is put in order is not there to leave anything out: it keeps the aggregates from being worked out by
-/// several processes, each with a part of the rows.
 #[must_use]
 pub fn window(target: &Target, after: Option<WindowMark>, max_rows: usize) -> Statement {
     let mut sql = Sql::default();
-    let guard = Guard::new(&mut sql, target);
     let names = Names::of(target);
-    let Names { table, key, age, .. } = &names;
-    let resume = after.map_or_else(String::new, |mark| {
-        let (last, address) = (sql.bind(mark.age), sql.bind(tid(mark.address)));
-        format!(
-            " AND due.{age} >= {last}::timestamptz \
-             AND (due.{age} > {last}::timestamptz OR due.ctid > {address}::text::tid)"
-        )
+    let Names { table, key, age, parent } = &names;
+    let due = Guard::new(&mut sql, target).on("due");
+    let resume = Bound::after(&mut sql, after).on("due", age);
+    let numbers = parent.as_ref().map_or_else(String::new, |parent| {
+        let number = Number::new(&mut sql, target);
+        let (id, parent) = (number.of("due", key), number.of("due", parent));
+        format!(",\n  {id} AS id, {parent} AS parent")
     });
     let limit = sql.bind(i64::try_from(max_rows).unwrap_or(i64::MAX));
-    let (due, up, child) = (guard.on("due"), guard.on("up"), guard.on("child"));
-    let text = match &names.parent {
-        None => format!(
-            "SELECT string_agg(pg_catalog.tidsend(address), '') AS addresses, NULL::bytea AS parents, NULL::bytea AS held_back,
-  max(age) AS age
-FROM (
-  SELECT due.ctid AS address, due.{age} AS age FROM {table} AS due
-  WHERE {due}{resume}
+    sql.finish(format!(
+        "SELECT pg_catalog.tidsend(due.ctid) AS address, due.{age} AS age{numbers}
+FROM {table} AS due
+WHERE {due}{resume}
+ORDER BY due.{age}, due.ctid
+LIMIT {limit}"
+    ))
+}
+
+/// The numbers (`id`, as in [`window`]) of the rows of that window which are *held back*: another row that is not in it refers
+/// to them, because it stays or because it is younger than the window. `last`: the window's last row, if it was full.
+///
+/// A row on an earlier page is older than every row of the window; if it refers to one, it is only found out when the batch
+/// is tried, and then nothing is deleted but what is free.
+#[must_use]
+pub fn held_back(target: &Target, after: Option<WindowMark>, last: Option<WindowMark>) -> Statement {
+    let mut sql = Sql::default();
+    let names = Names::of(target);
+    let Names { table, key, age, parent } = &names;
+    let parent = parent.as_ref().unwrap_or(key);
+    let guard = Guard::new(&mut sql, target);
+    let (due, child) = (guard.on("due"), guard.on("child"));
+    let (after, last) = (Bound::after(&mut sql, after), Bound::until(&mut sql, last));
+    let page = after.on("due", age) + &last.on("due", age);
+    let younger = last.beyond("child", age).map_or_else(String::new, |younger| format!(" OR {younger}"));
+    let id = Number::new(&mut sql, target).of("due", key);
+    sql.finish(format!(
+        "SELECT DISTINCT {id} AS id
+FROM {table} AS due JOIN {table} AS child ON child.{parent} = due.{key}
+WHERE {due}{page} AND (({child}) IS NOT TRUE{younger})"
+    ))
+}
+
+/// The due parents of rows of that window which are no part of it: `id` as in [`window`], and `address`.
+#[must_use]
+pub fn parents_elsewhere(target: &Target, after: Option<WindowMark>, last: Option<WindowMark>) -> Statement {
+    let mut sql = Sql::default();
+    let names = Names::of(target);
+    let Names { table, key, age, parent } = &names;
+    let parent = parent.as_ref().unwrap_or(key);
+    let guard = Guard::new(&mut sql, target);
+    let (due, up) = (guard.on("due"), guard.on("up"));
+    let (after, last) = (Bound::after(&mut sql, after), Bound::until(&mut sql, last));
+    let page = after.on("due", age) + &last.on("due", age);
+    let elsewhere: Vec<_> = [after.beyond("up", age), last.beyond("up", age)].into_iter().flatten().collect();
+    let elsewhere = if elsewhere.is_empty() { "FALSE".to_owned() } else { elsewhere.join(" OR ") };
+    let id = Number::new(&mut sql, target).of("up", key);
+    sql.finish(format!(
+        "SELECT DISTINCT {id} AS id, pg_catalog.tidsend(up.ctid) AS address
+FROM {table} AS due JOIN {table} AS up ON up.{key} = due.{parent}
+WHERE {due}{page} AND {up} AND ({elsewhere})"
+    ))
+}
+
+/// Due rows that nothing refers to, in the order (age, ctid), strictly after `after`, at most `max_rows`. Columns, by their
+/// place: `address` and `age` as in [`window`], and `parent` (bytea): the parent's address, NULL unless that is due.
+///
+/// Only asked under the leaf rule. Where no leaf is due, it costs as much as to look for what is due.
+#[must_use]
+pub fn leaves(target: &Target, after: Option<WindowMark>, max_rows: usize) -> Statement {
+    let mut sql = Sql::default();
+    let names = Names::of(target);
+    let leaf = names.and_leaf("due");
+    let Names { table, key, age, parent } = &names;
+    let parent = parent.as_ref().unwrap_or(key);
+    let guard = Guard::new(&mut sql, target);
+    let (due, up) = (guard.on("due"), guard.on("up"));
+    let resume = Bound::after(&mut sql, after).on("due", age);
+    let limit = sql.bind(i64::try_from(max_rows).unwrap_or(i64::MAX));
+    sql.finish(format!(
+        "WITH page AS MATERIALIZED (
+  SELECT due.ctid AS address, due.{parent} AS parent, due.{age} AS age FROM {table} AS due
+  WHERE {due}{resume}{leaf}
   ORDER BY due.{age}, due.ctid
-  LIMIT {limit}) AS page"
-        ),
-        Some(parent) => {
-            // A first page that is not full has all that is due. Before a later one, older rows may be left.
-            let unless_all_is_here = if after.is_none() { "EXISTS (SELECT FROM last) AND " } else { "" };
-            format!(
-                "WITH page AS MATERIALIZED (
-  SELECT due.ctid AS address, due.{key} AS key, due.{parent} AS parent, due.{age} AS age FROM {table} AS due
-  WHERE {due}{resume}
-  ORDER BY due.{age}, due.ctid
-  LIMIT {limit}),
-last AS MATERIALIZED (
-  SELECT age, address FROM page OFFSET {limit} - 1),
-beyond AS MATERIALIZED (
-  SELECT DISTINCT page.key FROM page JOIN {table} AS child ON child.{parent} = page.key
-  WHERE ({child}) IS NOT TRUE OR (child.{age}, child.ctid) > (SELECT age, address FROM last)),
-elsewhere AS MATERIALIZED (
-  SELECT up.{key} AS key, up.ctid AS address FROM {table} AS up
-  WHERE {unless_all_is_here}up.{key} IN (
-    SELECT page.parent FROM page WHERE NOT EXISTS (SELECT FROM page AS up WHERE up.key = page.parent)) AND {up})
-SELECT string_agg(pg_catalog.tidsend(address), '') AS addresses,
-  string_agg(coalesce(pg_catalog.tidsend(parent), decode('{NO_PARENT}', 'hex')), '') AS parents,
-  string_agg(decode(CASE WHEN held_back THEN '01' ELSE '00' END, 'hex'), '') AS held_back, max(age) AS age
-FROM (
-  SELECT page.address, coalesce(up.address, elsewhere.address) AS parent, page.age, beyond.key IS NOT NULL AS held_back
-  FROM page
-  LEFT JOIN page AS up ON up.key = page.parent
-  LEFT JOIN elsewhere ON elsewhere.key = page.parent
-  LEFT JOIN beyond ON beyond.key = page.key
-  ORDER BY page.age, page.address
-  LIMIT {limit}) AS ordered"
-            )
-        }
-    };
-    sql.finish(text)
+  LIMIT {limit})
+SELECT pg_catalog.tidsend(page.address) AS address, page.age, pg_catalog.tidsend(up.ctid) AS parent
+FROM page LEFT JOIN {table} AS up ON up.{key} = page.parent AND {up}
+ORDER BY page.age, page.address"
+    ))
+}
+
+/// A number for a key: PostgreSQL's own hash of its text, which every type has. Salted with the cutoff, which is another one
+/// for each run.
+struct Number {
+    salt: String,
+}
+
+impl Number {
+    fn new(sql: &mut Sql, target: &Target) -> Self {
+        Self { salt: sql.bind(target.cutoff.instant().timestamp_micros()) }
+    }
+
+    fn of(&self, alias: &str, column: &str) -> String {
+        format!("pg_catalog.hashtextextended({alias}.{column}::text, {}::bigint)", self.salt)
+    }
+}
+
+/// Where a page of the order (age, ctid) begins (exclusive) or ends (inclusive); without a mark, with the first or last row.
+enum Bound {
+    None,
+    After(String, String),
+    Until(String, String),
+}
+
+impl Bound {
+    fn after(sql: &mut Sql, mark: Option<WindowMark>) -> Self {
+        mark.map_or(Self::None, |mark| Self::After(sql.bind(mark.age), sql.bind(tid(mark.address))))
+    }
+
+    fn until(sql: &mut Sql, mark: Option<WindowMark>) -> Self {
+        mark.map_or(Self::None, |mark| Self::Until(sql.bind(mark.age), sql.bind(tid(mark.address))))
+    }
+
+    /// ` AND` the row called `alias` is on this side of it; empty without a mark.
+    fn on(&self, alias: &str, age: &str) -> String {
+        let (mark, address, than) = match self {
+            Self::None => return String::new(),
+            Self::After(mark, address) => (mark, address, ">"),
+            Self::Until(mark, address) => (mark, address, "<"),
+        };
+        let or_equal = if than == "<" { "=" } else { "" };
+        format!(
+            " AND {alias}.{age} {than}= {mark}::timestamptz AND ({alias}.{age} {than} {mark}::timestamptz \
+             OR {alias}.ctid {than}{or_equal} {address}::text::tid)"
+        )
+    }
+
+    /// The row called `alias` is on the other side of it; `None` without a mark.
+    fn beyond(&self, alias: &str, age: &str) -> Option<String> {
+        let (mark, address, than) = match self {
+            Self::None => return None,
+            Self::After(mark, address) => (mark, address, "<="),
+            Self::Until(mark, address) => (mark, address, ">"),
+        };
+        Some(format!("({alias}.{age}, {alias}.ctid) {than} ({mark}::timestamptz, {address}::text::tid)"))
+    }
 }
