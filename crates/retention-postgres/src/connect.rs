@@ -116,8 +116,13 @@ impl Database {
     /// # Errors
     /// When it does not.
     pub async fn ping(&self) -> Result<(), sqlx::Error> {
-        give_back(self.pool().acquire().await?);
-        Ok(())
+        match self.pool().acquire().await {
+            Ok(connection) => {
+                give_back(connection);
+                Ok(())
+            }
+            Err(error) => Err(self.why_unreachable(error).await),
+        }
     }
 
     /// Closes all connections; waits for none that does not answer.

@@ -25,6 +25,8 @@ use crate::connect::{Database, SIGN_OF_LIFE, give_back};
 pub(crate) enum Purpose {
     /// A scan: read-only, with memory for one sort of a window.
     Read,
+    /// The scans of a window: the same, in one process.
+    Window,
     /// A climb: read-only, row by row.
     Climb,
     /// A batch.
@@ -89,7 +91,7 @@ impl Bounds {
         let settings = match purpose {
             // Hash joins need no sorting of a million rows first. Statistics that are missing or old make a few rows of a
             // million, and nested loops over them quadratic; a LATERAL look-up by index is still one.
-            Purpose::Read => {
+            Purpose::Read | Purpose::Window => {
                 " READ ONLY; SET LOCAL work_mem = '64MB'; SET LOCAL enable_mergejoin = off; \
                  SET LOCAL enable_nestloop = off; SET LOCAL enable_hashjoin = on; SET LOCAL enable_hashagg = on"
             }
@@ -108,10 +110,14 @@ impl Bounds {
                  SET LOCAL enable_mergejoin = off; SET LOCAL enable_nestloop = on; SET LOCAL enable_indexscan = on"
             }
         };
-        // What a scan puts together from several statements is of one moment.
-        let level = if purpose == Purpose::Read { "REPEATABLE READ" } else { "READ COMMITTED" };
+        // What a window is put together from is of one moment. And half a second is not worth the other cores to a job at
+        // night; to those who sign in meanwhile it is.
+        let (level, alone) = match purpose {
+            Purpose::Window => ("REPEATABLE READ", "; SET LOCAL max_parallel_workers_per_gather = 0"),
+            Purpose::Read | Purpose::Climb | Purpose::Delete => ("READ COMMITTED", ""),
+        };
         format!(
-            "BEGIN ISOLATION LEVEL {level}{settings}; SET LOCAL jit = off; \
+            "BEGIN ISOLATION LEVEL {level}{settings}{alone}; SET LOCAL jit = off; \
              SET LOCAL statement_timeout = {statement}; SET LOCAL lock_timeout = {lock}; \
              SET LOCAL idle_in_transaction_session_timeout = '30s'; SELECT pg_catalog.pg_backend_pid()"
         )

@@ -85,8 +85,9 @@ impl PgRetentionStore {
 
     /// Cancels the scans in flight: nothing is lost with them.
     pub async fn cancel_scans(&self) {
-        self.cancel(Purpose::Read).await;
-        self.cancel(Purpose::Climb).await;
+        for scan in [Purpose::Read, Purpose::Window, Purpose::Climb] {
+            self.cancel(scan).await;
+        }
     }
 
     /// Cancels the batches in flight, and what scans are left: each fails with `query_canceled` and has deleted nothing.
@@ -279,7 +280,7 @@ impl RetentionStore for PgRetentionStore {
     ) -> Result<Window, Failure> {
         let attempt = attempt("looking for due rows of", target);
         let partitioned = self.place(target) == Place::Partitions;
-        self.transaction(&attempt, Purpose::Read, limit, async |mut session| {
+        self.transaction(&attempt, Purpose::Window, limit, async |mut session| {
             let window = if partitioned {
                 window::of_partitions(&mut session, target, after, max_rows, &self.partitions).await?
             } else if target.policy.parent_column.is_some() {
@@ -300,7 +301,7 @@ impl RetentionStore for PgRetentionStore {
         limit: Duration,
     ) -> Result<Window, Failure> {
         let attempt = attempt("looking for due leaves of", target);
-        self.transaction(&attempt, Purpose::Read, limit, async |mut session| {
+        self.transaction(&attempt, Purpose::Window, limit, async |mut session| {
             let window = window::of_leaves(&mut session, target, after, max_rows).await?;
             Ok((session, window))
         })

@@ -1,4 +1,4 @@
-//! Windows as they come, row by row.
+//! Windows as they come, and what becomes of them.
 
 use std::collections::HashMap;
 
@@ -24,14 +24,9 @@ pub(crate) async fn of_table(
     after: Option<WindowMark>,
     max_rows: usize,
 ) -> Result<Window, sqlx::Error> {
-    let mut rows = Vec::new();
-    let last = each(session, sql::window(target, after, max_rows), |row| {
-        rows.push(WindowRow::new(address(row)?, None, false));
-        Ok(())
-    })
-    .await?;
-    let next = mark(rows.len() >= max_rows, last, rows.last().map(|row| row.address))?;
-    Ok(Window { rows, next })
+    let row = query(sql::window(target, after, max_rows)).fetch_one(&mut ***session).await?;
+    let addresses = unpack(&row)?.collect();
+    lone(addresses, row, max_rows)
 }
 
 /// The due rows of a partitioned table.
@@ -43,15 +38,32 @@ pub(crate) async fn of_partitions(
     partitions: &Partitions,
 ) -> Result<Window, sqlx::Error> {
     let after = after.map(|mark| (mark, partitions.of(mark.address).unwrap_or_default()));
-    let mut rows = Vec::new();
-    let last = each(session, sql::partitioned_window(target, after, max_rows), |row| {
-        let partition = u32::try_from(row.try_get::<i64, _>(2)?).unwrap_or_default();
-        rows.push(WindowRow::new(partitions.place(address(row)?, partition)?, None, false));
-        Ok(())
-    })
-    .await?;
-    let next = mark(rows.len() >= max_rows, last, rows.last().map(|row| row.address))?;
-    Ok(Window { rows, next })
+    let row = query(sql::partitioned_window(target, after, max_rows)).fetch_one(&mut ***session).await?;
+    let oids = row.try_get::<Option<&[u8]>, _>(2)?.unwrap_or_default().as_chunks::<4>().0;
+    let addresses = unpack(&row)?;
+    if oids.len() != addresses.len() {
+        return Err(sqlx::Error::ColumnNotFound("partitions".to_owned()));
+    }
+    let placed = addresses.zip(oids).map(|(row, oid)| partitions.place(row, u32::from_be_bytes(*oid)));
+    let addresses = placed.collect::<Result<_, _>>()?;
+    lone(addresses, row, max_rows)
+}
+
+/// The addresses in the first column of the only row.
+fn unpack(row: &PgRow) -> Result<impl ExactSizeIterator<Item = RowAddress>, sqlx::Error> {
+    let packed = row.try_get::<Option<&[u8]>, _>(0)?.unwrap_or_default();
+    let (addresses, rest) = packed.as_chunks::<6>();
+    if !rest.is_empty() {
+        return Err(sqlx::Error::ColumnNotFound("addresses".to_owned()));
+    }
+    Ok(addresses.iter().map(|tid| from_wire(tid).unwrap_or(RowAddress(NOBODY))))
+}
+
+/// A window of rows without relatives.
+fn lone(addresses: Vec<RowAddress>, row: PgRow, max_rows: usize) -> Result<Window, sqlx::Error> {
+    let next = mark(addresses.len() >= max_rows, Some(row), addresses.last().copied())?;
+    let rows = addresses.into_iter().map(|address| WindowRow::new(address, None, false));
+    Ok(Window { rows: rows.collect(), next })
 }
 
 /// The due rows of a table with a self-reference, each with its due parent, and whether it is held back.
@@ -62,8 +74,8 @@ pub(crate) async fn of_chains(
     max_rows: usize,
 ) -> Result<Window, sqlx::Error> {
     let (mut addresses, mut ids, mut parents) = (Vec::new(), Vec::new(), Vec::new());
-    let last = each(session, sql::window(target, after, max_rows), |row| {
-        addresses.push(address(row)?);
+    let last = each(session, sql::chains(target, after, max_rows), |row| {
+        addresses.push(tid(row, 0)?);
         ids.push(id(row.try_get(2)?));
         parents.push(row.try_get::<Option<i64>, _>(3)?.map_or(NOBODY, id));
         Ok(())
@@ -117,7 +129,7 @@ pub(crate) async fn of_leaves(
     let mut rows = Vec::new();
     let last = each(session, sql::leaves(target, after, max_rows), |row| {
         let parent = row.try_get::<Option<&[u8]>, _>(2)?.and_then(from_wire);
-        rows.push(WindowRow::new(address(row)?, parent, false));
+        rows.push(WindowRow::new(tid(row, 0)?, parent, false));
         Ok(())
     })
     .await?;
@@ -150,10 +162,6 @@ fn mark(
 ) -> Result<Option<WindowMark>, sqlx::Error> {
     let last = last.zip(address).filter(|_| is_full);
     last.map(|(row, address)| Ok(WindowMark { age: row.try_get(1)?, address })).transpose()
-}
-
-fn address(row: &PgRow) -> Result<RowAddress, sqlx::Error> {
-    tid(row, 0)
 }
 
 fn tid(row: &PgRow, column: usize) -> Result<RowAddress, sqlx::Error> {

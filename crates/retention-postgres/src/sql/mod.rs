@@ -29,7 +29,7 @@ pub use predicate::Place;
 pub use preflight::{
     preflight_age_index, preflight_foreign_keys, preflight_server, preflight_table, preflight_triggers,
 };
-pub use window::{held_back, leaves, parents_elsewhere, window};
+pub use window::{chains, held_back, leaves, parents_elsewhere, window};
 
 use retention_domain::TableName;
 use sea_orm::sea_query::Value;

@@ -79,7 +79,7 @@ WHERE class.relkind = 'r' AND class.oid::bigint IN ({})",
 }
 
 /// As [`super::window()`], over all partitions, in the order (age, partition, ctid), for policies without a self-reference.
-/// One more column: `partition` (bigint), the row's partition by its oid. `after` comes with the partition of the row it names.
+/// One more column: `partitions` (bytea), their oids in their wire form, four bytes each. `after` comes with the partition of the row it names.
 #[must_use]
 pub fn partitioned_window(target: &Target, after: Option<(WindowMark, u32)>, max_rows: usize) -> Statement {
     let mut sql = Sql::default();
@@ -96,9 +96,12 @@ pub fn partitioned_window(target: &Target, after: Option<(WindowMark, u32)>, max
     });
     let limit = sql.bind(i64::try_from(max_rows).unwrap_or(i64::MAX));
     sql.finish(format!(
-        "SELECT pg_catalog.tidsend(due.ctid) AS address, due.{age} AS age, due.tableoid::bigint AS partition FROM {table} AS due
-WHERE {due}{resume}
-ORDER BY due.{age}, due.tableoid, due.ctid
-LIMIT {limit}"
+        "SELECT string_agg(pg_catalog.tidsend(address), '') AS addresses, max(age) AS age,
+  string_agg(pg_catalog.oidsend(partition), '') AS partitions
+FROM (
+  SELECT due.ctid AS address, due.{age} AS age, due.tableoid AS partition FROM {table} AS due
+  WHERE {due}{resume}
+  ORDER BY due.{age}, due.tableoid, due.ctid
+  LIMIT {limit}) AS page"
     ))
 }

@@ -132,8 +132,8 @@ snapshot!(sicr_count_due, super::count_due(&sicr(), &Place::Table));
 snapshot!(sicr_backlog, super::backlog(&sicr(), &Place::Table));
 snapshot!(sicr_preview_extras, super::preview_extras(&sicr(), &Place::Table));
 snapshot!(declared_preview_extras, super::preview_extras(&declared(), &Place::Table));
-snapshot!(refresh_window, super::window(&refresh(), None, 1_000_000));
-snapshot!(refresh_window_continued, super::window(&refresh(), Some(mark()), 1_000_000));
+snapshot!(refresh_window, super::chains(&refresh(), None, 1_000_000));
+snapshot!(refresh_window_continued, super::chains(&refresh(), Some(mark()), 1_000_000));
 snapshot!(refresh_held_back, super::held_back(&refresh(), None, None));
 snapshot!(refresh_held_back_between, super::held_back(&refresh(), Some(mark()), Some(later())));
 snapshot!(refresh_parents_elsewhere, super::parents_elsewhere(&refresh(), None, Some(mark())));
@@ -160,7 +160,7 @@ snapshot!(refresh_preflight_age_index, super::preflight_age_index(&refresh(), &P
 snapshot!(odd_names_preflight_age_index, super::preflight_age_index(&odd(), &Place::Table));
 snapshot!(refresh_preflight_churn, super::preflight_churn(&refresh().policy));
 snapshot!(refresh_climb, super::climb(&refresh(), &rows(), 100_000));
-snapshot!(odd_names_window, super::window(&odd(), None, 10));
+snapshot!(odd_names_window, super::chains(&odd(), None, 10));
 snapshot!(odd_names_delete_batch, deleting(&odd(), Approach::AtOnce));
 snapshot!(odd_names_lock_kin, super::lock_kin(&odd(), &rows()));
 snapshot!(odd_names_backlog, super::backlog(&odd(), &Place::Table));
@@ -173,6 +173,7 @@ fn no_value_reaches_the_text() {
     target.policy.known_values = vec!["Known'Value".to_owned()];
     for statement in [
         super::window(&target, Some(mark()), 10),
+        super::chains(&target, Some(mark()), 10),
         super::held_back(&target, Some(mark()), Some(later())),
         super::parents_elsewhere(&target, Some(mark()), Some(later())),
         super::leaves(&target, Some(mark()), 10),

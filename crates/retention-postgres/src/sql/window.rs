@@ -1,6 +1,6 @@
 //! Windows: read-only scans that find the rows of many batches.
 //!
-//! Under the leaf rule three plain statements tell what is needed to put a window in order: its rows, each with a number for
+//! Where there is no leaf rule, addresses are all that is needed, and come packed into one row. Under the leaf rule three plain statements tell what is needed to put a window in order: its rows, each with a number for
 //! its key and one for its parent's; which of them somebody outside refers to; and, where there is more than this window,
 //! which of their parents are due and lie outside it. Who is whose parent is worked out from the numbers, on our side: to
 //! join a million rows with themselves took the server longer than to read and sort them.
@@ -13,33 +13,53 @@ use super::Sql;
 use super::predicate::{Guard, Names};
 use crate::address::tid;
 
-/// Due rows in the order (age, ctid), strictly after `after`, at most `max_rows`. Columns, by their place:
+/// Due rows in the order (age, ctid), strictly after `after`, at most `max_rows`, packed into one row: a million rows of
+/// their own cost more on the way than to be found. Columns, both NULL when nothing is due: `addresses` (bytea; the rows'
+/// tids in their wire form, six bytes each) and `age` (timestamptz, finite; the last row's).
+///
+/// The lower bound is spelled `age >= last AND (age > last OR ctid > …)`, so that an index on the age column is
+/// entered where the pass stopped instead of walking over what was deleted before it. The limit on what is put in order
+/// also keeps the aggregate from being worked out by several processes, each with a part of the rows.
+#[must_use]
+pub fn window(target: &Target, after: Option<WindowMark>, max_rows: usize) -> Statement {
+    let mut sql = Sql::default();
+    let Names { table, age, .. } = Names::of(target);
+    let due = Guard::new(&mut sql, target).on("due");
+    let resume = Bound::after(&mut sql, after).on("due", &age);
+    let limit = sql.bind(i64::try_from(max_rows).unwrap_or(i64::MAX));
+    sql.finish(format!(
+        "SELECT string_agg(pg_catalog.tidsend(address), '') AS addresses, max(age) AS age
+FROM (
+  SELECT due.ctid AS address, due.{age} AS age FROM {table} AS due
+  WHERE {due}{resume}
+  ORDER BY due.{age}, due.ctid
+  LIMIT {limit}) AS page"
+    ))
+}
+
+/// The same under the leaf rule, a row for each, which are many and are worked on as they come. Columns, by their place:
 /// 1. `address` (bytea): the row's tid in its wire form, six bytes
 /// 2. `age` (timestamptz, finite)
-/// 3. `id` (bigint): a number for the row's key; only with a self-reference, like the next
+/// 3. `id` (bigint): a number for the row's key
 /// 4. `parent` (bigint): a number for the key it refers to, NULL if it refers to none
 ///
 /// Keys that are written alike have equal numbers, whatever the types of the two columns. Two keys may share one, once in ten
 /// million windows, and equal keys may be written differently (`1` and `1.0`). What is planned of such rows is wrong, is found
 /// out when it is tried, and put right by the next pass. Each run numbers keys anew.
-///
-/// The lower bound is spelled `age >= last AND (age > last OR ctid > …)`, so that an index on the age column is
-/// entered where the pass stopped instead of walking over what was deleted before it.
 #[must_use]
-pub fn window(target: &Target, after: Option<WindowMark>, max_rows: usize) -> Statement {
+pub fn chains(target: &Target, after: Option<WindowMark>, max_rows: usize) -> Statement {
     let mut sql = Sql::default();
     let names = Names::of(target);
     let Names { table, key, age, parent } = &names;
+    let parent = parent.as_ref().unwrap_or(key);
     let due = Guard::new(&mut sql, target).on("due");
     let resume = Bound::after(&mut sql, after).on("due", age);
-    let numbers = parent.as_ref().map_or_else(String::new, |parent| {
-        let number = Number::new(&mut sql, target);
-        let (id, parent) = (number.of("due", key), number.of("due", parent));
-        format!(",\n  {id} AS id, {parent} AS parent")
-    });
+    let number = Number::new(&mut sql, target);
+    let (id, parent) = (number.of("due", key), number.of("due", parent));
     let limit = sql.bind(i64::try_from(max_rows).unwrap_or(i64::MAX));
     sql.finish(format!(
-        "SELECT pg_catalog.tidsend(due.ctid) AS address, due.{age} AS age{numbers}
+        "SELECT pg_catalog.tidsend(due.ctid) AS address, due.{age} AS age,
+  {id} AS id, {parent} AS parent
 FROM {table} AS due
 WHERE {due}{resume}
 ORDER BY due.{age}, due.ctid
@@ -47,7 +67,7 @@ LIMIT {limit}"
     ))
 }
 
-/// The numbers (`id`, as in [`window`]) of the rows of that window which are *held back*: another row that is not in it refers
+/// The numbers (`id`, as in [`chains`]) of the rows of that window which are *held back*: another row that is not in it refers
 /// to them, because it stays or because it is younger than the window. `last`: the window's last row, if it was full.
 ///
 /// A row on an earlier page is older than every row of the window; if it refers to one, it is only found out when the batch
@@ -71,7 +91,7 @@ WHERE {due}{page} AND (({child}) IS NOT TRUE{younger})"
     ))
 }
 
-/// The due parents of rows of that window which are no part of it: `id` as in [`window`], and `address`.
+/// The due parents of rows of that window which are no part of it: `id` as in [`chains`], and `address`.
 #[must_use]
 pub fn parents_elsewhere(target: &Target, after: Option<WindowMark>, last: Option<WindowMark>) -> Statement {
     let mut sql = Sql::default();
@@ -93,7 +113,7 @@ WHERE {due}{page} AND {up} AND ({elsewhere})"
 }
 
 /// Due rows that nothing refers to, in the order (age, ctid), strictly after `after`, at most `max_rows`. Columns, by their
-/// place: `address` and `age` as in [`window`], and `parent` (bytea): the parent's address, NULL unless that is due.
+/// place: `address` and `age` as in [`chains`], and `parent` (bytea): the parent's address, NULL unless that is due.
 ///
 /// Only asked under the leaf rule. Where no leaf is due, it costs as much as to look for what is due.
 #[must_use]
