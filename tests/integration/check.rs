@@ -265,7 +265,8 @@ async fn serve_tells_of_findings_and_goes_on() -> Result<()> {
              SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'WORKER'",
         )
         .await?;
-    process.wait_for_line(says("the database does not answer"), DEADLINE).await?;
+    let line = process.wait_for_line(says("the database does not answer"), DEADLINE).await?;
+    assert!(line.contains("is not permitted to log in") && line.contains("28000"), "{line}");
     deployed.execute("ALTER ROLE WORKER LOGIN").await?;
     process.wait_for_line(says("\"message\":\"the database answers\""), DEADLINE).await?;
     process.signal(Signal::SIGTERM)?;

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use retention_domain::Failure;
 use retention_domain::ports::{Clock, StopSignal};
-use retention_postgres::{Finding, Level};
+use retention_postgres::{Finding, Level, failure};
 
 use super::check::{has_errors, preflight};
 use crate::app::App;
@@ -14,24 +15,28 @@ use crate::observe::{Health, Readiness};
 /// How often the database is asked whether it is there. More often loads it for nothing, less often keeps `/readyz`
 /// behind the facts.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// How long it may take to answer.
+/// How long it may take to examine one policy's table.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Reports until the shutdown.
 pub(super) async fn watch(app: Arc<App>, health: Arc<Health>) {
     let mut known = None;
+    let mut told = None;
     while !app.shutdown.is_requested() {
-        let readiness = look(&app, &mut known).await;
+        let looked = look(&app, &mut known).await;
+        let readiness = *looked.as_ref().unwrap_or(&Readiness::NoDatabase);
         let before = health.readiness();
         // Before the line: whoever reads it and asks `/readyz` gets the answer that goes with it.
         health.report(readiness);
-        let answers = |readiness| matches!(readiness, Readiness::Ready | Readiness::PreflightErrors);
-        match (answers(before), answers(readiness)) {
-            (false, true) => tracing::info!("the database answers"),
-            (true, false) => tracing::warn!("the database does not answer"),
-            (false, false) if before == Readiness::NotAsked => tracing::warn!("the database does not answer"),
+        let why = looked.err().map(|failure| failure.sentence);
+        match &why {
+            Some(exception) if told != why => tracing::warn!(exception, "the database does not answer"),
+            None if !matches!(before, Readiness::Ready | Readiness::PreflightErrors) => {
+                tracing::info!("the database answers");
+            }
             _ => {}
         }
+        told = why;
         if readiness == Readiness::Ready && before == Readiness::PreflightErrors {
             tracing::info!("the preflight finds no error any more");
         }
@@ -40,23 +45,23 @@ pub(super) async fn watch(app: Arc<App>, health: Arc<Health>) {
 }
 
 /// `known` are the findings of the last preflight; `None` when one is due.
-async fn look(app: &App, known: &mut Option<Vec<Finding>>) -> Readiness {
-    if !matches!(tokio::time::timeout(PATIENCE, app.store.database().ping()).await, Ok(Ok(()))) {
-        *known = None;
-        return Readiness::NoDatabase;
-    }
-    if known.as_ref().is_none_or(|findings| has_errors(findings)) {
-        let Ok(findings) = preflight(app, PATIENCE).await else {
-            *known = None;
-            return Readiness::NoDatabase;
-        };
-        let told = known.take().unwrap_or_default();
+///
+/// # Errors
+/// Why the database cannot be used.
+async fn look(app: &App, known: &mut Option<Vec<Finding>>) -> Result<Readiness, Failure> {
+    let examined = known.take();
+    app.store.database().ping().await.map_err(|error| failure("asking the database", &error))?;
+    if examined.as_ref().is_none_or(|findings| has_errors(findings)) {
+        let findings = preflight(app, PATIENCE).await?;
+        let told = examined.unwrap_or_default();
         findings.iter().filter(|finding| !told.contains(finding)).for_each(tell);
         *known = Some(findings);
+    } else {
+        *known = examined;
     }
     match known {
-        Some(findings) if has_errors(findings) => Readiness::PreflightErrors,
-        _ => Readiness::Ready,
+        Some(findings) if has_errors(findings) => Ok(Readiness::PreflightErrors),
+        _ => Ok(Readiness::Ready),
     }
 }
 
