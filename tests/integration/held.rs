@@ -230,6 +230,65 @@ pub(crate) async fn batch_of_all(store: &PgRetentionStore, target: &Target) -> R
     Ok(BatchRequest { job_run_id: RUN.to_owned(), rows, limit: LIMIT, contended: false })
 }
 
+#[tokio::test]
+async fn every_row_of_a_chain_that_is_held_whole_is_told() -> Result<()> {
+    let database = TestDatabase::migrated().await?;
+    let rows = Rows::of(&database).await?;
+    rows.sessions(shape::chains(1, 20, 5)).await?;
+    let holder = held(rows.pool(), &[1, 2, 3, 4, 5].map(lock_session).join(";")).await?;
+    let report = Job::new(50)?.run(database.url()).await?;
+    let refresh = &report.policies[1];
+    assert_eq!((refresh.stop_reason, refresh.deleted, refresh.skipped), (StopReason::RowsHeld, 95, 5));
+    drop(holder);
+    Ok(())
+}
+
+/// Somebody rewrites the table, and commits while the window waits for it: a snapshot from before that would find nothing.
+#[rstest]
+#[case::of_sessions(RetentionPolicy::refresh, "refresh_sessions")]
+#[case::of_requests(RetentionPolicy::sicr, "sign_in_confirmation_requests")]
+#[tokio::test]
+async fn a_window_that_waited_for_a_rewrite_of_its_table_finds_what_is_due(
+    #[case] policy: fn(RetentionPeriod) -> RetentionPolicy,
+    #[case] table: &str,
+) -> Result<()> {
+    let database = TestDatabase::migrated().await?;
+    let rows = Rows::of(&database).await?;
+    rows.sessions(shape::chains(1, 10, 10)).await?;
+    rows.requests("SELECT n, 'Expired', interval '99 days' FROM generate_series(1, 100) AS n").await?;
+    let mut job = Job::new(1)?;
+    job.limits.lock_timeout = LIMIT;
+    let store = job.store(database.url())?;
+    let period = RetentionPeriod::from_days(30)?;
+    let target = Target { policy: policy(period), cutoff: Cutoff::before(store.now().await?, period)? };
+    let leaves = |target| store.leaves(target, None, 1000, LIMIT);
+    let rewrite = format!("ALTER TABLE identity.{table} ALTER COLUMN status TYPE varchar(9)");
+    for look_at_leaves in [false, true] {
+        if look_at_leaves && target.policy.parent_column.is_none() {
+            continue;
+        }
+        let holder = held(rows.pool(), &rewrite).await?;
+        let committed = async {
+            rows.wait_until(
+                "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database())",
+            )
+            .await?;
+            anyhow::Ok(holder.commit().await?)
+        };
+        let looked = async {
+            if look_at_leaves {
+                leaves(&target).await
+            } else {
+                store.window(&target, None, 1000, LIMIT).await
+            }
+        };
+        let (window, committed) = tokio::join!(looked, committed);
+        committed?;
+        assert_eq!(window.unwrap().rows.len(), if look_at_leaves { 10 } else { 100 });
+    }
+    Ok(())
+}
+
 /// A batch that reckons with nobody may have to wait for a row.
 #[rstest]
 #[case::it_comes_alive("UPDATE identity.refresh_sessions SET status = 'Active'", false)]

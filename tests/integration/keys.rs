@@ -1,8 +1,12 @@
 //! Chains whose keys are of every kind: who is whose parent is known before the first batch, and each goes whole in one run.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use anyhow::Result;
 use harness::{Job, TestDatabase};
 use retention_domain::guard::Condition;
+use retention_domain::ports::RunEvent;
 use retention_domain::{RetentionPeriod, RetentionPolicy, StopReason, TableName};
 use rstest::rstest;
 
@@ -68,11 +72,17 @@ fn job() -> Result<Job> {
 async fn chains_go_whole_in_full_batches(#[case] key: &str, #[case] value: &str) -> Result<()> {
     let database = chains(key, value, value).await?;
     let pool = database.connect().await?;
-    let report = job()?.run(database.url()).await?.policies.remove(0);
+    let sent = Arc::new(AtomicU64::new(0));
+    let seen = Arc::clone(&sent);
+    let job = job()?.observed(move |event| {
+        seen.fetch_add(u64::from(matches!(event, RunEvent::BatchStarted { .. })), Ordering::SeqCst);
+    });
+    let report = job.run(database.url()).await?.policies.remove(0);
     let (blocked, goes) = (CHAINS / 10 * 5, CHAINS * 9 / 10 * 5);
     assert_eq!((report.stop_reason, report.error), (StopReason::Drained, None));
     assert_eq!((report.deleted, report.backlog.unwrap().blocked), (goes, blocked));
-    assert_eq!(report.batches, goes / 60, "full batches, none of them undone");
+    assert_eq!(sent.load(Ordering::SeqCst), report.batches, "none of them was undone");
+    assert_eq!(report.batches, goes / 60, "full batches");
     assert_eq!(
         number(&pool, "SELECT count(*) FROM public.nodes").await?,
         (blocked + CHAINS / 10).cast_signed()
@@ -89,9 +99,12 @@ async fn keys_that_are_written_differently_cost_time_and_nothing_else(
     #[case] key: &str,
     #[case] value: &str,
     #[case] refers: &str,
+    #[values((60, 1_000_000), (3, 1_000_000), (3, 7), (60, 23))] sizes: (u32, usize),
 ) -> Result<()> {
     let database = chains(key, value, refers).await?;
-    let report = job()?.run(database.url()).await?.policies.remove(0);
+    let mut job = job()?;
+    (job.limits.batch_size, job.limits.window_rows) = sizes;
+    let report = job.run(database.url()).await?.policies.remove(0);
     let (blocked, goes) = (CHAINS / 10 * 5, CHAINS * 9 / 10 * 5);
     assert_eq!((report.stop_reason, report.error), (StopReason::Drained, None));
     assert_eq!((report.deleted, report.backlog.unwrap().blocked), (goes, blocked));

@@ -97,6 +97,26 @@ async fn the_smallest_batches_and_windows_drain_every_shape(
     Ok(())
 }
 
+/// Somebody revoked everything at once: only addresses tell the rows of a window from those beyond it.
+#[rstest]
+#[tokio::test]
+async fn chains_whose_rows_are_all_of_one_age_drain_over_windows_of_any_size(
+    #[values(1, 7, 50, 1000)] window_rows: usize,
+) -> Result<()> {
+    let database = TestDatabase::migrated().await?;
+    let rows = Rows::of(&database).await?;
+    rows.sessions(
+        "SELECT n, CASE WHEN n % 10 > 0 THEN n - 1 END, CASE WHEN n % 40 = 39 THEN 'Active' ELSE 'Revoked' END, \
+         interval '100 days' FROM generate_series(0, 199) AS n ORDER BY random()",
+    )
+    .await?;
+    let mut job = Job::new(20)?;
+    job.limits.window_rows = window_rows;
+    let report = drains_by(&job, &database, &rows).await?;
+    assert_eq!((report.deleted("refresh"), report.policies[1].backlog.unwrap().blocked), (150, 45));
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_living_fork_in_the_middle_of_a_long_chain_blocks_what_is_above_it_alone() -> Result<()> {
     let database = TestDatabase::migrated().await?;

@@ -24,6 +24,8 @@ use crate::slice::{Narrowed, Slice};
 pub const WINDOW_ROWS: usize = 1_000_000;
 /// Rows looked up by one climb: enough for many batches, few enough for one scan by index.
 pub(crate) const CLIMB_ROWS: usize = 100_000;
+/// Rows one climb starts from, so few that whole chains above them come with it.
+const CLIMB_FROM: usize = 10_000;
 /// Rows set aside after which a policy gives up (contract, section 3).
 const MAX_FAILED_ROWS: usize = 100;
 
@@ -221,7 +223,8 @@ impl<'a> Drain<'a> {
             return Some(Step::Count);
         }
         if !self.frontier.is_empty() {
-            return Some(Step::Climb(std::mem::take(&mut self.frontier)));
+            let rest = self.frontier.split_off(self.frontier.len().min(CLIMB_FROM));
+            return Some(Step::Climb(std::mem::replace(&mut self.frontier, rest)));
         }
         match self.scan {
             Scan::From(after) => {
@@ -230,8 +233,8 @@ impl<'a> Drain<'a> {
                 self.agenda = Agenda::default();
                 // What a first pass leaves behind is blocked, but for what others freed or held: then a look at what is at
                 // the foot of chains is cheap, and shows whether anything may go.
-                let looks_again = !self.passes.is_first() && self.target.policy.parent_column.is_some();
-                Some(if looks_again { Step::Leaves(after) } else { Step::Window(after) })
+                let all = self.passes.looks_at_all() || self.target.policy.parent_column.is_none();
+                Some(if all { Step::Window(after) } else { Step::Leaves(after) })
             }
             Scan::Running | Scan::Exhausted => None,
         }
@@ -288,7 +291,7 @@ impl<'a> Drain<'a> {
 
     fn plan(&mut self, rows: &[WindowRow]) {
         let mut planned = forest::plan(rows);
-        self.frontier = std::mem::take(&mut planned.outside);
+        self.frontier.append(&mut planned.outside);
         self.agenda = Agenda::new(planned);
     }
 
@@ -366,7 +369,7 @@ impl<'a> Drain<'a> {
         failure: &Failure,
         now: Duration,
     ) -> Verdict {
-        self.frontier = from;
+        self.frontier.splice(..0, from);
         self.scan_failed(failure, now)
     }
 

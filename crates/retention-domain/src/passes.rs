@@ -39,14 +39,15 @@ pub(crate) struct Passes {
     /// Passes in a row in which none of the rows that were found went.
     fruitless: u32,
     waited_for_held: bool,
-    /// Passes that have come to their end.
-    ended: u64,
+    /// Whether a pass has come to its end.
+    ended: bool,
 }
 
 impl Passes {
-    /// Whether this is the first pass.
-    pub(crate) fn is_first(&self) -> bool {
-        self.ended == 0
+    /// Whether this pass looks at every row that is due: the first one, for most of them may go, and one that comes after
+    /// a wait for held rows, for what is held then is told in the report.
+    pub(crate) fn looks_at_all(&self) -> bool {
+        !self.ended || self.waited_for_held
     }
 
     /// A batch of this pass came to an end.
@@ -59,8 +60,8 @@ impl Passes {
 
     /// The pass has come to its end.
     pub(crate) fn end(&mut self) -> Follows {
-        let Self { deleted, held, missing, moved, fruitless, waited_for_held, ended } = std::mem::take(self);
-        self.ended = ended + 1;
+        let Self { deleted, held, missing, moved, fruitless, waited_for_held, .. } = std::mem::take(self);
+        self.ended = true;
         // Also what somebody else took or changed may have freed rows that this pass has gone by.
         let found = deleted + missing + moved;
         if found == 0 && held == 0 {

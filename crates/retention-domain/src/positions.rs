@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use hashbrown::HashTable;
 
-/// Finds positions in a list by value, in five to ten bytes for each: a window of a million rows is looked through twice.
+/// Finds positions in a list by value, in six to twelve bytes for each: a window of a million rows is looked through twice.
 #[derive(Debug)]
 pub struct Positions<F> {
     value: F,

@@ -15,9 +15,12 @@ use crate::error::Refused;
 /// Reads the wire form of a `tid`: block number in the upper 48 bits, offset in the lower 16, so that addresses
 /// compare like ctids.
 pub(crate) fn from_wire(bytes: &[u8]) -> Option<RowAddress> {
-    let bytes = <[u8; 6]>::try_from(bytes).ok()?;
-    let number = bytes.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
-    Some(RowAddress(number))
+    bytes.try_into().ok().map(of_tid)
+}
+
+/// The same, of as many bytes as there must be.
+pub(crate) fn of_tid(bytes: [u8; 6]) -> RowAddress {
+    RowAddress(bytes.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte)))
 }
 
 /// The column `address` of a row.

@@ -110,14 +110,15 @@ impl Bounds {
                  SET LOCAL enable_mergejoin = off; SET LOCAL enable_nestloop = on; SET LOCAL enable_indexscan = on"
             }
         };
-        // What a window is put together from is of one moment. And half a second is not worth the other cores to a job at
-        // night; to those who sign in meanwhile it is.
-        let (level, alone) = match purpose {
-            Purpose::Window => ("REPEATABLE READ", "; SET LOCAL max_parallel_workers_per_gather = 0"),
-            Purpose::Read | Purpose::Climb | Purpose::Delete => ("READ COMMITTED", ""),
+        // Half a second is not worth the other cores to a job at night; to those who sign in meanwhile it is.
+        let alone = match purpose {
+            Purpose::Window => "; SET LOCAL max_parallel_workers_per_gather = 0",
+            Purpose::Read | Purpose::Climb | Purpose::Delete => "",
         };
+        // Also for a window of several statements: a snapshot taken before the table is locked finds it empty if it was
+        // rewritten meanwhile.
         format!(
-            "BEGIN ISOLATION LEVEL {level}{settings}{alone}; SET LOCAL jit = off; \
+            "BEGIN ISOLATION LEVEL READ COMMITTED{settings}{alone}; SET LOCAL jit = off; \
              SET LOCAL statement_timeout = {statement}; SET LOCAL lock_timeout = {lock}; \
              SET LOCAL idle_in_transaction_session_timeout = '30s'; SELECT pg_catalog.pg_backend_pid()"
         )

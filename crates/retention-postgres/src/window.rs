@@ -1,7 +1,5 @@
 //! Windows as they come, and what becomes of them.
 
-use std::collections::HashMap;
-
 use futures_util::TryStreamExt;
 use retention_domain::plan::Target;
 use retention_domain::positions::Positions;
@@ -10,7 +8,7 @@ use sea_orm::Statement;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-use crate::address::{Partitions, from_wire};
+use crate::address::{Partitions, from_wire, of_tid};
 use crate::session::{Session, query};
 use crate::sql;
 
@@ -56,7 +54,7 @@ fn unpack(row: &PgRow) -> Result<impl ExactSizeIterator<Item = RowAddress>, sqlx
     if !rest.is_empty() {
         return Err(sqlx::Error::ColumnNotFound("addresses".to_owned()));
     }
-    Ok(addresses.iter().map(|tid| from_wire(tid).unwrap_or(RowAddress(NOBODY))))
+    Ok(addresses.iter().map(|tid| of_tid(*tid)))
 }
 
 /// A window of rows without relatives.
@@ -94,18 +92,20 @@ pub(crate) async fn of_chains(
         })
         .await?;
     }
-    let mut elsewhere = HashMap::new();
+    let mut elsewhere = Vec::new();
     let is_elsewhere = |parent: &u64| *parent != NOBODY && by_id.find(*parent).is_none();
     // A first page that is not full has all that is due.
     if (after.is_some() || next.is_some()) && parents.iter().any(is_elsewhere) {
         each(session, sql::parents_elsewhere(target, after, next), |row| {
-            elsewhere.insert(id(row.try_get(0)?), tid(row, 1)?);
+            elsewhere.push((id(row.try_get(0)?), tid(row, 1)?));
             Ok(())
         })
         .await?;
     }
-    let find = |parent: u64| {
-        by_id.find(parent).map(|row| addresses[row]).or_else(|| elsewhere.get(&parent).copied())
+    elsewhere.sort_unstable();
+    let find = |parent: u64| match by_id.find(parent) {
+        Some(row) => Some(addresses[row]),
+        None => elsewhere.binary_search_by_key(&parent, |(id, _)| *id).ok().map(|at| elsewhere[at].1),
     };
     // In place: what the rows were found by is as large as they are, and is let go of before they are put together.
     for parent in parents.iter_mut().filter(|parent| **parent != NOBODY) {

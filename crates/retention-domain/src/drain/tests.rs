@@ -344,6 +344,46 @@ fn only_the_first_pass_over_chains_looks_at_all_rows_and_the_others_climb_from_l
 }
 
 #[test]
+fn after_a_wait_for_held_rows_all_of_them_are_looked_at_because_they_are_told() {
+    let target = chained();
+    let mut drain = with_rows(&target, 5, chain(3));
+    let held = |rows| BatchDone { held: rows, ..BatchDone::default() };
+    let slice = batch(&mut drain);
+    drain.deleted(&slice, held(3));
+    assert_eq!(drain.next(START), Next::NotBefore(LOCK_TIMEOUT));
+    assert_eq!(drain.next(LOCK_TIMEOUT), Next::Step(Step::Window(None)));
+    drain.scanned(None, window(chain(3)));
+    let slice = batch_at(&mut drain, LOCK_TIMEOUT);
+    drain.deleted(&slice, held(3));
+    assert_eq!(drain.next(LOCK_TIMEOUT), Next::Ended);
+    let report = drain.into_report();
+    assert_eq!((report.stop_reason, report.skipped), (StopReason::RowsHeld, 3));
+}
+
+#[test]
+fn one_climb_starts_from_so_many_rows_and_the_rest_is_not_forgotten() {
+    let target = chained();
+    let above = |row| RowAddress(1_000_000 + row);
+    let all = 2 * CLIMB_FROM as u64 + 1;
+    let rows = (1..=all).map(|row| WindowRow::new(RowAddress(row), Some(above(row)), false)).collect();
+    let mut drain = with_rows(&target, 1_000_000, rows);
+    let slice = batch(&mut drain);
+    drain.deleted(&slice, done(all));
+    let mut climbed = Vec::new();
+    for failures in [1, 0, 0] {
+        let Next::Step(Step::Climb(from)) = drain.next(Duration::from_hours(1)) else { panic!("a climb") };
+        assert!(from.len() <= CLIMB_FROM);
+        if failures > 0 {
+            drain.climb_failed(from.clone(), &failure(FailureKind::Transient), START);
+            assert_eq!(drain.next(Duration::from_hours(1)), Next::Step(Step::Climb(from.clone())));
+        }
+        climbed.extend(from);
+        drain.climbed(&[]);
+    }
+    assert_eq!(climbed, (1..=all).map(above).collect::<Vec<_>>());
+}
+
+#[test]
 fn without_due_rows_nothing_is_scanned_under_the_leaf_rule() {
     let target = chained();
     let mut drain = Drain::new(&target, 5, LOCK_TIMEOUT);

@@ -10,7 +10,7 @@ use crate::address::tid_list;
 
 /// Those of `from` that are due and that nothing refers to, and those of their ancestors that become free with them;
 /// level by level, so that children come before parents, at most `max_rows`. Columns `address` and `parent` as in
-/// [`super::window()`].
+/// [`super::leaves()`].
 ///
 /// A step goes to a parent only if the child it came from is the parent's only one. `LATERAL … OFFSET 0` keeps each
 /// step an index lookup.

@@ -8,7 +8,7 @@ use super::Sql;
 use super::predicate::{Guard, Names, Place};
 use crate::address::tid_list;
 
-/// Those of `rows` that are due, whether somebody holds them or not. Column `address` as in [`super::window()`].
+/// Those of `rows` that are due, whether somebody holds them or not. Column `address` as in [`super::leaves()`].
 ///
 /// `lock`: only those that nobody else has locked; they are locked then.
 #[must_use]

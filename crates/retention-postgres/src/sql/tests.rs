@@ -161,6 +161,9 @@ snapshot!(odd_names_preflight_age_index, super::preflight_age_index(&odd(), &Pla
 snapshot!(refresh_preflight_churn, super::preflight_churn(&refresh().policy));
 snapshot!(refresh_climb, super::climb(&refresh(), &rows(), 100_000));
 snapshot!(odd_names_window, super::chains(&odd(), None, 10));
+snapshot!(odd_names_held_back, super::held_back(&odd(), None, Some(mark())));
+snapshot!(odd_names_parents_elsewhere, super::parents_elsewhere(&odd(), None, Some(mark())));
+snapshot!(odd_names_leaves, super::leaves(&odd(), None, 10));
 snapshot!(odd_names_delete_batch, deleting(&odd(), Approach::AtOnce));
 snapshot!(odd_names_lock_kin, super::lock_kin(&odd(), &rows()));
 snapshot!(odd_names_backlog, super::backlog(&odd(), &Place::Table));

@@ -1,8 +1,9 @@
 //! Windows: read-only scans that find the rows of many batches.
 //!
-//! Where there is no leaf rule, addresses are all that is needed, and come packed into one row. Under the leaf rule three plain statements tell what is needed to put a window in order: its rows, each with a number for
-//! its key and one for its parent's; which of them somebody outside refers to; and, where there is more than this window,
-//! which of their parents are due and lie outside it. Who is whose parent is worked out from the numbers, on our side: to
+//! Where there is no leaf rule, addresses are all that is needed, and come packed into one row. Under the leaf rule three
+//! plain statements tell what is needed to put a window in order: its rows, each with a number for its key and one for its
+//! parent's; which of them somebody outside refers to; and, where there is more than this window, which of their parents are
+//! due and lie outside it. Who is whose parent is worked out from the numbers, on our side: to
 //! join a million rows with themselves took the server longer than to read and sort them.
 
 use retention_domain::WindowMark;
@@ -43,9 +44,9 @@ FROM (
 /// 3. `id` (bigint): a number for the row's key
 /// 4. `parent` (bigint): a number for the key it refers to, NULL if it refers to none
 ///
-/// Keys that are written alike have equal numbers, whatever the types of the two columns. Two keys may share one, once in ten
-/// million windows, and equal keys may be written differently (`1` and `1.0`). What is planned of such rows is wrong, is found
-/// out when it is tried, and put right by the next pass. Each run numbers keys anew.
+/// Keys that are written alike have equal numbers. Two keys may share one, once in ten million windows, and equal keys may be
+/// written differently (`1` and `1.0`). What is planned of such rows is wrong and is found out when it is tried; a later pass
+/// goes by addresses alone. Each run numbers keys anew.
 #[must_use]
 pub fn chains(target: &Target, after: Option<WindowMark>, max_rows: usize) -> Statement {
     let mut sql = Sql::default();
@@ -91,7 +92,8 @@ WHERE {due}{page} AND (({child}) IS NOT TRUE{younger})"
     ))
 }
 
-/// The due parents of rows of that window which are no part of it: `id` as in [`chains`], and `address`.
+/// The due parents of rows of that window which are no part of it: `id`, their number as in the column `parent` of [`chains`],
+/// and `address`.
 #[must_use]
 pub fn parents_elsewhere(target: &Target, after: Option<WindowMark>, last: Option<WindowMark>) -> Statement {
     let mut sql = Sql::default();
@@ -104,7 +106,7 @@ pub fn parents_elsewhere(target: &Target, after: Option<WindowMark>, last: Optio
     let page = after.on("due", age) + &last.on("due", age);
     let elsewhere: Vec<_> = [after.beyond("up", age), last.beyond("up", age)].into_iter().flatten().collect();
     let elsewhere = if elsewhere.is_empty() { "FALSE".to_owned() } else { elsewhere.join(" OR ") };
-    let id = Number::new(&mut sql, target).of("up", key);
+    let id = Number::new(&mut sql, target).of("due", parent);
     sql.finish(format!(
         "SELECT DISTINCT {id} AS id, pg_catalog.tidsend(up.ctid) AS address
 FROM {table} AS due JOIN {table} AS up ON up.{key} = due.{parent}
@@ -115,12 +117,13 @@ WHERE {due}{page} AND {up} AND ({elsewhere})"
 /// Due rows that nothing refers to, in the order (age, ctid), strictly after `after`, at most `max_rows`. Columns, by their
 /// place: `address` and `age` as in [`chains`], and `parent` (bytea): the parent's address, NULL unless that is due.
 ///
-/// Only asked under the leaf rule. Where no leaf is due, it costs as much as to look for what is due.
+/// Only asked under the leaf rule. What has children is found by an ordinary join and subtracted: of that the smaller side is
+/// hashed, which is what is due, and with nothing due the table is not read for children at all. `NOT EXISTS` would hash the
+/// whole table before PostgreSQL 16. Parents are looked up one by one: there are few leaves when this is asked.
 #[must_use]
 pub fn leaves(target: &Target, after: Option<WindowMark>, max_rows: usize) -> Statement {
     let mut sql = Sql::default();
     let names = Names::of(target);
-    let leaf = names.and_leaf("due");
     let Names { table, key, age, parent } = &names;
     let parent = parent.as_ref().unwrap_or(key);
     let guard = Guard::new(&mut sql, target);
@@ -128,13 +131,19 @@ pub fn leaves(target: &Target, after: Option<WindowMark>, max_rows: usize) -> St
     let resume = Bound::after(&mut sql, after).on("due", age);
     let limit = sql.bind(i64::try_from(max_rows).unwrap_or(i64::MAX));
     sql.finish(format!(
-        "WITH page AS MATERIALIZED (
-  SELECT due.ctid AS address, due.{parent} AS parent, due.{age} AS age FROM {table} AS due
-  WHERE {due}{resume}{leaf}
-  ORDER BY due.{age}, due.ctid
+        "WITH found AS MATERIALIZED (
+  SELECT due.ctid AS address, due.{key} AS key, due.{parent} AS parent, due.{age} AS age FROM {table} AS due
+  WHERE {due}{resume}),
+referred AS MATERIALIZED (
+  SELECT DISTINCT found.key FROM found JOIN {table} AS child ON child.{parent} = found.key),
+page AS MATERIALIZED (
+  SELECT found.* FROM found LEFT JOIN referred ON referred.key = found.key
+  WHERE referred.key IS NULL
+  ORDER BY found.age, found.address
   LIMIT {limit})
-SELECT pg_catalog.tidsend(page.address) AS address, page.age, pg_catalog.tidsend(up.ctid) AS parent
-FROM page LEFT JOIN {table} AS up ON up.{key} = page.parent AND {up}
+SELECT pg_catalog.tidsend(page.address) AS address, page.age, (
+  SELECT pg_catalog.tidsend(up.ctid) FROM {table} AS up WHERE up.{key} = page.parent AND {up}) AS parent
+FROM page
 ORDER BY page.age, page.address"
     ))
 }

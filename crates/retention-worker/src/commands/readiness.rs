@@ -8,12 +8,13 @@ use retention_domain::Failure;
 use retention_domain::ports::{Clock, StopSignal};
 use retention_postgres::{Finding, Level, failure};
 
+use super::advice;
 use super::check::{has_errors, preflight};
 use crate::app::App;
 use crate::observe::{Health, Readiness};
 
 /// How often the database is asked whether it is there. More often loads it for nothing, less often keeps `/readyz`
-/// behind the facts.
+/// behind the facts. One that does not answer at all is found out ten seconds later.
 const INTERVAL: Duration = Duration::from_secs(10);
 /// How long it may take to examine one policy's table.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -30,7 +31,10 @@ pub(super) async fn watch(app: Arc<App>, health: Arc<Health>) {
         health.report(readiness);
         let why = looked.err().map(|failure| failure.sentence);
         match &why {
-            Some(exception) if told != why => tracing::warn!(exception, "the database does not answer"),
+            Some(exception) if told != why => {
+                let advice = advice::for_database(exception);
+                tracing::warn!(exception, advice, "the database does not answer");
+            }
             None if !matches!(before, Readiness::Ready | Readiness::PreflightErrors) => {
                 tracing::info!("the database answers");
             }
