@@ -280,6 +280,7 @@ impl<'a> Drain<'a> {
             window.rows.is_empty() && after.is_none() && self.target.policy.parent_column.is_none();
         self.backlog = nothing_due.then(Backlog::default);
         self.scan = window.next.map_or(Scan::Exhausted, |mark| Scan::From(Some(mark)));
+        self.passes.found(&window.rows);
         self.plan(&window.rows);
     }
 

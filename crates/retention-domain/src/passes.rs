@@ -1,15 +1,17 @@
 //! What became of the rows of a pass, and whether another pass is worth it.
 
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
-use crate::batch::BatchDone;
+use crate::batch::{BatchDone, WindowRow};
 
-/// Passes in a row that found rows and deleted none, after which a policy gives up.
+/// Passes in a row that found the same rows and deleted none, after which a policy gives up.
 const MAX_FRUITLESS: u32 = 10;
-/// So many of them may follow each other at once. Before each further one there is a wait that doubles, six seconds in all:
-/// workers that were faster have done with those rows by then.
+/// So many that deleted none may follow each other at once. Before each further one there is a wait, which doubles up to
+/// [`LONGEST_WAIT`]: workers that were faster have done with those rows by then.
 const FRUITLESS_AT_ONCE: u32 = 2;
 const FIRST_WAIT: Duration = Duration::from_millis(50);
+const LONGEST_WAIT: Duration = Duration::from_millis(3200);
 
 /// What follows a pass.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,8 +38,13 @@ pub(crate) struct Passes {
     held: u64,
     missing: u64,
     moved: u64,
+    /// Tells the rows that this pass has found from others.
+    found: u64,
     /// Passes in a row in which none of the rows that were found went.
     fruitless: u32,
+    /// Those of them that found the same rows as the one before, with the first one.
+    alike: u32,
+    found_before: u64,
     waited_for_held: bool,
     /// Whether a pass has come to its end.
     ended: bool,
@@ -50,6 +57,12 @@ impl Passes {
         !self.ended || self.waited_for_held
     }
 
+    /// This pass has found these rows, among others.
+    pub(crate) fn found(&mut self, rows: &[WindowRow]) {
+        let hash = |row: &WindowRow| BuildHasherDefault::<DefaultHasher>::default().hash_one(row.address);
+        self.found = rows.iter().map(hash).fold(self.found, u64::wrapping_add);
+    }
+
     /// A batch of this pass came to an end.
     pub(crate) fn count(&mut self, done: &BatchDone) {
         self.deleted += done.deleted;
@@ -60,17 +73,18 @@ impl Passes {
 
     /// The pass has come to its end.
     pub(crate) fn end(&mut self) -> Follows {
-        let Self { deleted, held, missing, moved, fruitless, waited_for_held, .. } = std::mem::take(self);
+        let before = std::mem::take(self);
+        let Self { deleted, held, missing, moved, fruitless, waited_for_held, .. } = before;
         self.ended = true;
         // Also what somebody else took or changed may have freed rows that this pass has gone by.
-        let found = deleted + missing + moved;
-        if found == 0 && held == 0 {
+        let changed = deleted + missing + moved;
+        if changed == 0 && held == 0 {
             return Follows::Drained;
         }
-        if found == 0 && waited_for_held {
+        if changed == 0 && waited_for_held {
             return Follows::Held(held);
         }
-        if found == 0 {
+        if changed == 0 {
             self.waited_for_held = true;
             return Follows::AnotherAfterWaiting;
         }
@@ -78,20 +92,22 @@ impl Passes {
             return Follows::Another;
         }
         self.fruitless = fruitless + 1;
+        self.alike = if before.found == before.found_before { before.alike + 1 } else { 1 };
+        self.found_before = before.found;
         // Once, rows that change when they are to go may be a race with somebody who updates them; a trigger that updates
-        // instead of letting them go would keep us busy for ever. Rows that are never where they were found may be a race
-        // with workers that are always faster, but not ten times over.
+        // instead of letting them go would keep us busy for ever. Rows that are not where they were found are a race with
+        // workers that are faster, as long as they are others each time; the same ones ten times over are not.
         if moved > 0 && self.fruitless > 1 {
             let plural = if moved == 1 { "row changes" } else { "rows change" };
             let sentence =
                 format!("{moved} {plural} instead of going: a trigger updates what is to be deleted");
             Follows::Circles { moved, sentence }
-        } else if self.fruitless >= MAX_FRUITLESS {
+        } else if self.alike >= MAX_FRUITLESS {
             let sentence =
-                format!("rows are found and are not there when they are to go: {found} in the last pass");
+                format!("rows are found and are not there when they are to go: {changed} in the last pass");
             Follows::Circles { moved: 0, sentence }
         } else if let Some(waits) = self.fruitless.checked_sub(FRUITLESS_AT_ONCE + 1) {
-            Follows::AnotherLater(FIRST_WAIT * 2_u32.pow(waits))
+            Follows::AnotherLater(FIRST_WAIT.saturating_mul(2_u32.saturating_pow(waits)).min(LONGEST_WAIT))
         } else {
             Follows::Another
         }
@@ -101,6 +117,7 @@ impl Passes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::RowAddress;
 
     fn end(passes: &mut Passes, done: BatchDone) -> Follows {
         passes.count(&done);
@@ -116,6 +133,27 @@ mod tests {
         assert_eq!(end(&mut passes, held()), Follows::AnotherAfterWaiting);
         assert_eq!(end(&mut passes, held()), Follows::Held(2));
         assert_eq!(Passes::default().end(), Follows::Drained);
+    }
+
+    #[test]
+    fn passes_that_miss_other_rows_each_time_are_a_race_and_go_on() {
+        let missing = || BatchDone { missing: 1, ..BatchDone::default() };
+        let row = |row| WindowRow::new(RowAddress(row), None, false);
+        let mut passes = Passes::default();
+        for n in 0..100 {
+            passes.found(&[row(n)]);
+            passes.found(&[row(n + 1000)]);
+            let follows = end(&mut passes, missing());
+            assert!(matches!(follows, Follows::Another | Follows::AnotherLater(_)), "{n}: {follows:?}");
+        }
+        for n in 0..9 {
+            // The same ones, whatever their order.
+            passes.found(&[row(7 - n % 2)]);
+            passes.found(&[row(6 + n % 2)]);
+            assert_eq!(end(&mut passes, missing()), Follows::AnotherLater(LONGEST_WAIT), "{n}");
+        }
+        passes.found(&[row(6), row(7)]);
+        assert!(matches!(end(&mut passes, missing()), Follows::Circles { moved: 0, .. }));
     }
 
     #[test]
