@@ -3,8 +3,9 @@
 //! A *pass* walks all windows of due rows, oldest first; under the leaf rule, only the first pass looks at all of them, and
 //! those after it at the leaves, from which they climb. The free rows of a window are planned children first
 //! ([`crate::forest`]) and sent in batches; parents beyond the window that become free with them (the *frontier*) are
-//! looked up by climbing, and go before the next window. A pass that deleted something, or missed rows that somebody else took, is followed by another,
-//! because a row may have become free behind it; a policy is drained when a pass deletes nothing. Memory: one window.
+//! looked up by climbing, and go before the next window. A pass that deleted something, or missed rows that somebody else
+//! took, is followed by another, because a row may have become free behind it; a policy is drained when a pass deletes
+//! nothing. Memory: one window.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -19,8 +20,9 @@ use crate::plan::Target;
 use crate::report::{Backlog, PolicyReport, StopReason};
 use crate::slice::{Narrowed, Slice};
 
-/// Rows of a window: twenty-four megabytes as they come, and half as much again while they are put in order. Each window reads and sorts the
-/// table once where no index helps, so smaller windows dominate the run at ten million rows; larger ones cost memory.
+/// Rows of a window: twenty-four megabytes as they come, and half as much again while they are put in order. Each window
+/// reads and sorts the table once where no index helps, so smaller windows dominate the run at ten million rows; larger ones
+/// cost memory.
 pub const WINDOW_ROWS: usize = 1_000_000;
 /// Rows looked up by one climb: enough for many batches, few enough for one scan by index.
 pub(crate) const CLIMB_ROWS: usize = 100_000;
