@@ -12,7 +12,7 @@ use retention_domain::ports::{Clock, RetentionStore, RunEvent, RunObserver, Stop
 use retention_domain::run::WINDOW_ROWS;
 use retention_domain::{
     Backlog, BatchDone, BatchRequest, Failure, Preview, RetentionPeriod, RetentionPolicy, RowAddress,
-    RunLimits, RunReport, RunRequest, Window, WindowMark, WindowRow,
+    RunLimits, RunReport, RunRequest, Sample, Window, WindowMark, WindowRow,
 };
 use retention_postgres::{Database, PgRetentionStore};
 
@@ -192,6 +192,10 @@ impl<S: RetentionStore> RetentionStore for Dated<'_, S> {
 
     async fn count_due(&self, target: &Target, limit: Duration) -> Result<Backlog, Failure> {
         self.store.count_due(target, limit).await
+    }
+
+    async fn sample(&self, target: &Target, limit: Duration) -> Result<Sample, Failure> {
+        self.store.sample(target, limit).await
     }
 
     async fn window(

@@ -9,7 +9,7 @@ use chrono::TimeDelta;
 use retention_domain::guard::{Condition, Test, Value};
 use retention_domain::ports::RetentionStore;
 use retention_domain::testing::{Fate, MemoryRow, fates};
-use retention_domain::{Backlog, BatchDone, FailureKind, RowAddress, WindowRow};
+use retention_domain::{Backlog, BatchDone, FailureKind, RowAddress, Sample, WindowRow};
 
 use crate::stores::{LIMIT, Lab, target};
 
@@ -266,6 +266,28 @@ async fn leaves_are_due_rows_that_nothing_refers_to_with_their_due_parents<L: La
     Ok(())
 }
 
+async fn a_sample_of_a_small_table_tells_all_leaves_and_all_ends_of_what_is_blocked<L: Lab>() -> Result<()> {
+    // 1 ← 2 ← 3; 4 ← 5 (living), 4 ← 6, 4 ← 7 (undated); 8 (living) ← 9; 10.
+    let undated = MemoryRow { age: None, ..row(1, "Rotated", 4) };
+    let lab = L::with(rows([
+        row(99, "Rotated", 0),
+        row(98, "Rotated", 1),
+        row(97, "Rotated", 2),
+        row(96, "Rotated", 0),
+        row(95, "Active", 4),
+        row(94, "Rotated", 4),
+        undated,
+        row(92, "Active", 0),
+        row(91, "Expired", 8),
+        row(90, "Revoked", 0),
+    ]))
+    .await?;
+    assert_eq!(lab.store().sample(&target(), LIMIT).await?, Sample { leaves: 4, blocked: 1 });
+    let empty = L::with(BTreeMap::new()).await?;
+    assert_eq!(empty.store().sample(&target(), LIMIT).await?, Sample::default());
+    Ok(())
+}
+
 async fn a_climb_brings_what_becomes_free_children_first<L: Lab>() -> Result<()> {
     // 1 ← 2 ← 3 ← 4; 5 ← 6 and 5 ← 7.
     let lab = L::with(forest([0, 1, 2, 3, 0, 5, 5])).await?;
@@ -342,6 +364,7 @@ store_contract! {
     a_window_pages_through_all_due_rows_in_order_also_when_all_are_of_one_age,
     a_window_knows_parents_and_who_is_held_back,
     leaves_are_due_rows_that_nothing_refers_to_with_their_due_parents,
+    a_sample_of_a_small_table_tells_all_leaves_and_all_ends_of_what_is_blocked,
     a_climb_brings_what_becomes_free_children_first,
     counts_agree_with_each_other_and_with_the_rule,
 }

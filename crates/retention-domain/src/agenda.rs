@@ -10,8 +10,8 @@ use crate::slice::Slice;
 /// How often somebody may be met in a window before its batches look first, every one: each meeting costs a batch that
 /// is undone.
 const MAX_MEETINGS: u32 = 16;
-/// Fewer batches are not worth going elsewhere for.
-const MIN_BATCHES_AHEAD: usize = 2;
+/// A stretch of fewer batches is not worth dividing.
+const MIN_BATCHES: usize = 4;
 
 /// Planned rows, children before parents, in stretches: oldest first, until somebody else is met who works on the same
 /// rows. From there on it is the younger half of what is left, and the older half comes after it. So several workers that
@@ -90,7 +90,7 @@ impl Agenda {
     /// Leaves the older half of the stretch for later; false when there is too little ahead.
     fn go_elsewhere(&mut self, max_rows: usize) -> bool {
         let Some(stretch) = self.stretches.front_mut() else { return true };
-        if stretch.len() < max_rows.saturating_mul(2 * MIN_BATCHES_AHEAD) {
+        if stretch.len() < max_rows.saturating_mul(MIN_BATCHES) {
             return false;
         }
         let middle = stretch.start + stretch.len() / 2;
@@ -181,20 +181,34 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_that_goes_whole_has_met_nobody_wherever_it_ends() {
+        let mut agenda = agenda(12, 6);
+        agenda.met_somebody();
+        assert_eq!(next(&mut agenda), Some((vec![0, 1], true)));
+        agenda.found_out(2, &held(0), BATCH);
+        assert_eq!(next(&mut agenda), Some((vec![2, 3], false)), "the rest of the chain");
+    }
+
+    #[test]
     fn near_the_end_of_a_stretch_and_after_many_meetings_others_are_reckoned_with() {
-        let mut short = agenda(7, 1);
-        short.met_somebody();
-        short.found_out(2, &held(2), BATCH);
-        assert_eq!(next(&mut short), Some((vec![0, 1], true)));
+        for (count, goes_on) in [(7, (vec![0, 1], true)), (8, (vec![4, 5], false))] {
+            let mut short = agenda(count, 1);
+            short.met_somebody();
+            short.found_out(2, &held(2), BATCH);
+            assert_eq!(next(&mut short), Some(goes_on), "{count} rows");
+        }
 
         let mut busy = agenda(1000, 1);
-        for _ in 0..=MAX_MEETINGS {
+        for _ in 0..MAX_MEETINGS {
             busy.met_somebody();
             busy.found_out(2, &held(1), BATCH);
         }
-        assert_eq!(next(&mut busy), Some((vec![0, 1], true)));
-        busy.found_out(2, &held(0), BATCH);
+        assert_eq!(next(&mut busy), Some((vec![0, 1], false)));
+        busy.met_somebody();
+        busy.found_out(2, &held(1), BATCH);
         assert_eq!(next(&mut busy), Some((vec![2, 3], true)));
-        assert_eq!(rest(&mut busy).len(), 996);
+        busy.found_out(2, &held(0), BATCH);
+        assert_eq!(next(&mut busy), Some((vec![4, 5], true)));
+        assert_eq!(rest(&mut busy).len(), 994);
     }
 }

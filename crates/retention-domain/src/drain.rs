@@ -1,7 +1,7 @@
 //! Draining one policy, as a state machine without IO: which step comes next, and what a step's result means.
 //!
-//! A *pass* walks all windows of due rows, oldest first; under the leaf rule, only the first pass looks at all of them, and
-//! those after it at the leaves, from which they climb. The free rows of a window are planned children first
+//! A *pass* walks all windows of due rows, oldest first; under the leaf rule, only the first pass looks at all of them (and
+//! not even that if a sample shows that most are blocked), and those after it at the leaves, from which they climb. The free rows of a window are planned children first
 //! ([`crate::forest`]) and sent in batches; parents beyond the window that become free with them (the *frontier*) are
 //! looked up by climbing, and go before the next window. A pass that deleted something, or missed rows that somebody else
 //! took, is followed by another, because a row may have become free behind it; a policy is drained when a pass deletes
@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::agenda::Agenda;
-use crate::batch::{BatchDone, RowAddress, Window, WindowMark, WindowRow};
+use crate::batch::{BatchDone, RowAddress, Sample, Window, WindowMark, WindowRow};
 use crate::failure::{Failure, FailureKind};
 use crate::forest;
 use crate::pace::Pace;
@@ -38,6 +38,8 @@ pub(crate) enum Step {
     Prepare,
     /// Count the due rows: without any there is nothing to scan for.
     Count,
+    /// Look at some of the due rows: is it worth reading all of them?
+    Sample,
     /// Fetch the next window of all that is due.
     Window(Option<WindowMark>),
     /// Fetch the next window of leaves.
@@ -74,6 +76,15 @@ pub(crate) enum Verdict {
     GiveUp,
 }
 
+/// What is to be known before the first window, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Unprepared,
+    Uncounted,
+    Unsampled,
+    Draining,
+}
+
 #[derive(Debug, PartialEq, Eq)]
 enum Scan {
     From(Option<WindowMark>),
@@ -85,10 +96,10 @@ enum Scan {
 #[derive(Debug)]
 pub(crate) struct Drain<'a> {
     target: &'a Target,
+    window_rows: usize,
     lock_timeout: Duration,
     pace: Pace,
-    prepared: bool,
-    counted: bool,
+    stage: Stage,
     scan: Scan,
     in_flight: usize,
     not_before: Duration,
@@ -113,13 +124,18 @@ pub(crate) struct Drain<'a> {
 }
 
 impl<'a> Drain<'a> {
-    pub(crate) fn new(target: &'a Target, batch_size: usize, lock_timeout: Duration) -> Self {
+    pub(crate) fn new(
+        target: &'a Target,
+        batch_size: usize,
+        window_rows: usize,
+        lock_timeout: Duration,
+    ) -> Self {
         Self {
             target,
+            window_rows,
             lock_timeout,
             pace: Pace::new(batch_size),
-            prepared: false,
-            counted: false,
+            stage: Stage::Unprepared,
             scan: Scan::From(None),
             in_flight: 0,
             not_before: Duration::ZERO,
@@ -216,13 +232,11 @@ impl<'a> Drain<'a> {
     }
 
     fn next_scan(&mut self) -> Option<Step> {
-        if !self.prepared {
-            return Some(Step::Prepare);
-        }
-        // Where every due row is free, the window itself shows whether there is one. Under the leaf rule
-        // an empty window may still leave blocked rows, and one plain count is the cheapest look.
-        if !self.counted && self.target.policy.parent_column.is_some() {
-            return Some(Step::Count);
+        match self.stage {
+            Stage::Unprepared => return Some(Step::Prepare),
+            Stage::Uncounted => return Some(Step::Count),
+            Stage::Unsampled => return Some(Step::Sample),
+            Stage::Draining => {}
         }
         if !self.frontier.is_empty() {
             let rest = self.frontier.split_off(self.frontier.len().min(CLIMB_FROM));
@@ -263,15 +277,28 @@ impl<'a> Drain<'a> {
 
     pub(crate) fn prepared(&mut self) {
         self.in_flight -= 1;
-        self.prepared = true;
+        // Where every due row is free, the window itself shows whether there is one. Under the leaf rule
+        // an empty window may still leave blocked rows, and one plain count is the cheapest look.
+        let follows_parents = self.target.policy.parent_column.is_some();
+        self.stage = if follows_parents { Stage::Uncounted } else { Stage::Draining };
     }
 
     pub(crate) fn counted(&mut self, due: Backlog) {
         self.in_flight -= 1;
-        self.counted = true;
+        // One window is read sooner than leaves are looked for and climbed from.
+        let fits = due.pending <= self.window_rows as u64;
+        self.stage = if fits { Stage::Draining } else { Stage::Unsampled };
         if due.pending == 0 {
             self.backlog = Some(due);
             self.stop(StopReason::Drained);
+        }
+    }
+
+    pub(crate) fn sampled(&mut self, sample: Sample) {
+        self.in_flight -= 1;
+        self.stage = Stage::Draining;
+        if sample.is_mostly_blocked() {
+            self.passes.start_at_leaves();
         }
     }
 
@@ -373,6 +400,12 @@ impl<'a> Drain<'a> {
         now: Duration,
     ) -> Verdict {
         self.frontier.splice(..0, from);
+        self.scan_failed(failure, now)
+    }
+
+    /// The sample failed. It only makes the run faster: the windows go without.
+    pub(crate) fn sample_failed(&mut self, failure: &Failure, now: Duration) -> Verdict {
+        self.stage = Stage::Draining;
         self.scan_failed(failure, now)
     }
 

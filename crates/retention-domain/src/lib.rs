@@ -25,7 +25,7 @@ pub mod status;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
-pub use batch::{BatchDone, BatchRequest, RowAddress, Window, WindowMark, WindowRow};
+pub use batch::{BatchDone, BatchRequest, RowAddress, Sample, Window, WindowMark, WindowRow};
 pub use calendar::{NightWindow, Schedule};
 pub use cutoff::Cutoff;
 pub use failure::{Failure, FailureKind};

@@ -46,15 +46,20 @@ pub(crate) struct Passes {
     alike: u32,
     found_before: u64,
     waited_for_held: bool,
-    /// Whether a pass has come to its end.
-    ended: bool,
+    /// Whether passes look at leaves, unless they come after a wait.
+    at_leaves: bool,
 }
 
 impl Passes {
-    /// Whether this pass looks at every row that is due: the first one, for most of them may go, and one that comes after
+    /// Already the first pass looks at leaves: most of what is due is blocked.
+    pub(crate) fn start_at_leaves(&mut self) {
+        self.at_leaves = true;
+    }
+
+    /// Whether this pass looks at every row that is due: the first one, if most of them may go, and one that comes after
     /// a wait for held rows, for what is held then is told in the report.
     pub(crate) fn looks_at_all(&self) -> bool {
-        !self.ended || self.waited_for_held
+        !self.at_leaves || self.waited_for_held
     }
 
     /// This pass has found these rows, among others.
@@ -75,7 +80,7 @@ impl Passes {
     pub(crate) fn end(&mut self) -> Follows {
         let before = std::mem::take(self);
         let Self { deleted, held, missing, moved, fruitless, waited_for_held, .. } = before;
-        self.ended = true;
+        self.at_leaves = true;
         // Also what somebody else took or changed may have freed rows that this pass has gone by.
         let changed = deleted + missing + moved;
         if changed == 0 && held == 0 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::batch::{BatchDone, BatchRequest, RowAddress, Window, WindowMark, WindowRow};
+use crate::batch::{BatchDone, BatchRequest, RowAddress, Sample, Window, WindowMark, WindowRow};
 use crate::cutoff::Cutoff;
 use crate::failure::Failure;
 use crate::plan::{Preview, Target};
@@ -37,6 +37,19 @@ pub trait RetentionStore: Send + Sync {
         target: &Target,
         limit: Duration,
     ) -> impl Future<Output = Result<Backlog, Failure>> + Send;
+
+    /// Looks at some of the due rows, picked at random, and at the rows that refer to them. Takes no lock, and a time that
+    /// does not grow with the table.
+    ///
+    /// Only asked under the leaf rule.
+    ///
+    /// # Errors
+    /// As classified; nothing was changed.
+    fn sample(
+        &self,
+        target: &Target,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Sample, Failure>> + Send;
 
     /// Due rows in the order (age, address), strictly after `after`, at most `max_rows`. Takes no lock. Must say
     /// `next: None` only after looking at the last candidate.

@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 
-use crate::batch::{BatchDone, BatchRequest, RowAddress, Window, WindowMark, WindowRow};
+use crate::batch::{BatchDone, BatchRequest, RowAddress, Sample, Window, WindowMark, WindowRow};
 use crate::cutoff::BeforeCalendar;
 pub use crate::drain::WINDOW_ROWS;
 use crate::drain::{CLIMB_ROWS, Drain, Next, Step, Verdict};
@@ -82,6 +82,7 @@ pub enum RunRefused {
 enum Brought {
     Prepared(Result<(), Failure>),
     Counted(Result<Backlog, Failure>),
+    Sampled(Result<Sample, Failure>),
     Scanned(Option<WindowMark>, Result<Window, Failure>),
     Climbed(Vec<RowAddress>, Result<Vec<WindowRow>, Failure>),
     Deleted(Slice, Result<BatchDone, Failure>, Duration),
@@ -146,7 +147,7 @@ where
         .iter()
         .map(|target| {
             let batch_size = target.policy.batch_size.unwrap_or(request.limits.batch_size);
-            Drain::new(target, batch_size as usize, request.limits.lock_timeout)
+            Drain::new(target, batch_size as usize, run.window_rows, request.limits.lock_timeout)
         })
         .collect();
     run.drain(&mut drains).await;
@@ -272,6 +273,7 @@ where
             let brought = match step {
                 Step::Prepare => Brought::Prepared(self.store.prepare(target, self.left()).await),
                 Step::Count => Brought::Counted(self.store.count_due(target, self.left()).await),
+                Step::Sample => Brought::Sampled(self.store.sample(target, self.left()).await),
                 Step::Window(after) => Brought::Scanned(
                     after,
                     self.store.window(target, after, self.window_rows, self.left()).await,
@@ -324,6 +326,7 @@ where
             Brought::NotSent => drain.not_sent(),
             Brought::Prepared(Ok(())) => drain.prepared(),
             Brought::Counted(Ok(due)) => drain.counted(due),
+            Brought::Sampled(Ok(sample)) => drain.sampled(sample),
             Brought::Scanned(after, Ok(window)) => drain.scanned(after, window),
             Brought::Climbed(_, Ok(rows)) => drain.climbed(&rows),
             Brought::Deleted(slice, Ok(done), took) => {
@@ -338,6 +341,9 @@ where
             }
             Brought::Deleted(slice, Err(failure), _) => {
                 self.failed(drain, Some(lane), &failure, |drain| drain.batch_failed(slice, &failure, now));
+            }
+            Brought::Sampled(Err(failure)) => {
+                self.failed(drain, None, &failure, |drain| drain.sample_failed(&failure, now));
             }
             Brought::Scanned(after, Err(failure)) => {
                 self.failed(drain, None, &failure, |drain| drain.window_failed(after, &failure, now));

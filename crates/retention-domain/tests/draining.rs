@@ -301,17 +301,24 @@ prop_compose! {
     }
 }
 
+/// A sample decides how a run goes, never what goes.
+fn any_sample() -> impl Strategy<Value = Sample> {
+    (0_u64..2, 0_u64..2).prop_map(|(leaves, blocked)| Sample { leaves, blocked })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn exactly_the_free_rows_go_in_one_run(
         rows in any_rows(), batch_size in 1_u32..8, concurrency in 1_usize..4, window_rows in 1_usize..70,
+        sample in any_sample(),
     ) {
         let target = Target { policy: refresh(), cutoff: Cutoff::before(now(), refresh().retention).unwrap() };
         let expected = fates(&target, &rows);
         let mut lab = Lab::new([]);
         lab.store = MemoryStore::new(now(), rows.clone());
+        lab.store.show_in_samples(sample);
         lab.limits.batch_size = batch_size;
         lab.limits.concurrency = concurrency;
         lab.limits.window_rows = window_rows;
@@ -331,7 +338,7 @@ proptest! {
     #[test]
     fn faults_cost_time_but_never_a_wrong_row(
         rows in any_rows(), batch_size in 1_u32..8, concurrency in 1_usize..4, window_rows in 1_usize..70,
-        held in prop::collection::vec(0_u64..60, 0..4), refusing in prop::collection::vec(0_u64..60, 0..4),
+        sample in any_sample(), held in prop::collection::vec(0_u64..60, 0..4), refusing in prop::collection::vec(0_u64..60, 0..4),
         vetoed in prop::collection::vec(0_u64..60, 0..4),
         kinds in prop::collection::vec(prop_oneof![Just(FailureKind::Transient), Just(FailureKind::Timeout), Just(FailureKind::Locked), Just(FailureKind::Row)], 0..5),
     ) {
@@ -339,6 +346,7 @@ proptest! {
         let expected = fates(&target, &rows);
         let mut lab = Lab::new([]);
         lab.store = MemoryStore::new(now(), rows.clone());
+        lab.store.show_in_samples(sample);
         lab.limits.batch_size = batch_size;
         lab.limits.concurrency = concurrency;
         lab.limits.window_rows = window_rows;

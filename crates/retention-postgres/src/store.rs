@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use retention_domain::plan::Target;
 use retention_domain::ports::RetentionStore;
 use retention_domain::{
-    Backlog, BatchDone, BatchRequest, Failure, FailureKind, Preview, RowAddress, TableName, Window,
+    Backlog, BatchDone, BatchRequest, Failure, FailureKind, Preview, RowAddress, Sample, TableName, Window,
     WindowMark, WindowRow,
 };
 use sea_orm::Statement;
@@ -269,6 +269,19 @@ impl RetentionStore for PgRetentionStore {
                 ..Backlog::default()
             })
         })
+    }
+
+    async fn sample(&self, target: &Target, limit: Duration) -> Result<Sample, Failure> {
+        let attempt = attempt("taking a sample of", target);
+        let row = self
+            .transaction(&attempt, Purpose::Window, limit, async |mut session| {
+                let size = query(sql::sample_size(target)).fetch_one(&mut **session).await?;
+                let sample = sql::sample(target, size.try_get("percent")?);
+                let row = query(sample).fetch_one(&mut **session).await?;
+                Ok((session, row))
+            })
+            .await?;
+        read(&attempt, || Ok(Sample { leaves: count(&row, "leaves")?, blocked: count(&row, "blocked")? }))
     }
 
     async fn window(

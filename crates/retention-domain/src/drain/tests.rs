@@ -8,6 +8,7 @@ use crate::period::RetentionPeriod;
 use crate::policy::RetentionPolicy;
 
 const START: Duration = Duration::ZERO;
+const WINDOW: usize = 1_000;
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 fn target(policy: fn(RetentionPeriod) -> RetentionPolicy) -> Target {
@@ -41,7 +42,7 @@ fn window(rows: Vec<WindowRow>) -> Window {
 
 /// A policy whose first and only window has these rows.
 fn with_rows(target: &Target, batch_size: usize, rows: Vec<WindowRow>) -> Drain<'_> {
-    let mut drain = Drain::new(target, batch_size, LOCK_TIMEOUT);
+    let mut drain = Drain::new(target, batch_size, WINDOW, LOCK_TIMEOUT);
     assert_eq!(drain.next(START), Next::Step(Step::Prepare), "nothing before the table is checked");
     drain.prepared();
     if target.policy.parent_column.is_some() {
@@ -195,6 +196,53 @@ fn who_meets_another_worker_goes_on_with_younger_rows_and_comes_back() {
 }
 
 #[test]
+fn also_a_batch_that_reckoned_with_nobody_finds_out_who_is_there_unless_it_went_whole() {
+    let target = flat();
+    let mut drain = with_rows(&target, 2, lone(20));
+    let first = batch(&mut drain);
+    assert!(!first.contended);
+    drain.deleted(&first, BatchDone { held: 2, ..BatchDone::default() });
+    assert_eq!(rows(&batch(&mut drain)), [12, 13], "somebody works on the older ones");
+
+    let mut drain = with_rows(&target, 2, lone(6));
+    let (first, second) = (batch(&mut drain), batch(&mut drain));
+    assert_eq!(drain.batch_failed(first, &failure(FailureKind::Locked), START), Verdict::LookFirst);
+    drain.deleted(&second, done(2));
+    assert_eq!(rows(&batch(&mut drain)), [1, 2]);
+    assert!(batch(&mut drain).contended, "who was met before may still be there");
+}
+
+#[test]
+fn a_batch_that_was_lost_is_sent_again_and_reckons_with_others() {
+    let target = flat();
+    let mut drain = with_rows(&target, 2, lone(2));
+    let slice = batch(&mut drain);
+    assert_eq!(drain.batch_failed(slice, &failure(FailureKind::Transient), START), Verdict::Retry);
+    let again = batch_at(&mut drain, Duration::from_millis(250));
+    assert_eq!(
+        (rows(&again), again.contended),
+        (vec![1, 2], true),
+        "its commit may have been answered to nobody"
+    );
+}
+
+#[test]
+fn after_passes_that_only_missed_rows_there_is_a_wait() {
+    let target = flat();
+    let mut drain = with_rows(&target, 5, lone(1));
+    let now = Duration::from_secs(10);
+    for pass in 0..3 {
+        if pass > 0 {
+            assert_eq!(drain.next(now), Next::Step(Step::Window(None)), "pass {pass}");
+            drain.scanned(None, window(lone(1)));
+        }
+        let slice = batch_at(&mut drain, now);
+        drain.deleted(&slice, BatchDone { missing: 1, ..BatchDone::default() });
+    }
+    assert_eq!(drain.next(now), Next::NotBefore(now + Duration::from_millis(50)));
+}
+
+#[test]
 fn an_uncontended_refusal_is_sent_again_contended_and_only_then_halved() {
     let target = flat();
     for kind in [FailureKind::Row, FailureKind::Locked, FailureKind::Timeout] {
@@ -343,6 +391,54 @@ fn only_the_first_pass_over_chains_looks_at_all_rows_and_the_others_climb_from_l
     assert_eq!((drain.next(START), drain.leaves_only_blocked()), (Next::Ended, true));
 }
 
+/// A policy under the leaf rule with more due rows than a window takes, about to take its sample.
+fn before_the_sample(target: &Target) -> Drain<'_> {
+    let mut drain = Drain::new(target, 5, WINDOW, LOCK_TIMEOUT);
+    assert_eq!(drain.next(START), Next::Step(Step::Prepare));
+    drain.prepared();
+    assert_eq!(drain.next(START), Next::Step(Step::Count));
+    drain.counted(Backlog { pending: WINDOW as u64 + 1, ..Backlog::default() });
+    assert_eq!(drain.next(START), Next::Step(Step::Sample));
+    drain
+}
+
+#[test]
+fn where_more_than_twice_as_much_is_blocked_as_free_the_first_pass_looks_at_leaves_too() {
+    let target = chained();
+    for (leaves, blocked, first) in
+        [(0, 0, Step::Window(None)), (5, 10, Step::Window(None)), (5, 11, Step::Leaves(None))]
+    {
+        let mut drain = before_the_sample(&target);
+        drain.sampled(Sample { leaves, blocked });
+        assert_eq!(drain.next(START), Next::Step(first), "{leaves} leaves, {blocked} blocked");
+    }
+}
+
+#[test]
+fn what_fits_one_window_is_read_without_a_sample() {
+    let target = chained();
+    let mut drain = Drain::new(&target, 5, WINDOW, LOCK_TIMEOUT);
+    assert_eq!(drain.next(START), Next::Step(Step::Prepare));
+    drain.prepared();
+    assert_eq!(drain.next(START), Next::Step(Step::Count));
+    drain.counted(Backlog { pending: WINDOW as u64, ..Backlog::default() });
+    assert_eq!(drain.next(START), Next::Step(Step::Window(None)));
+}
+
+#[test]
+fn a_sample_that_fails_is_gone_without() {
+    let target = chained();
+    let mut drain = before_the_sample(&target);
+    assert_eq!(drain.sample_failed(&failure(FailureKind::Timeout), START), Verdict::Retry);
+    let back_off = Duration::from_millis(250);
+    assert_eq!(drain.next(START), Next::NotBefore(back_off));
+    assert_eq!(drain.next(back_off), Next::Step(Step::Window(None)));
+
+    let mut drain = before_the_sample(&target);
+    assert_eq!(drain.sample_failed(&failure(FailureKind::Fatal), START), Verdict::GiveUp);
+    assert_eq!(drain.next(START), Next::Ended);
+}
+
 #[test]
 fn after_a_wait_for_held_rows_all_of_them_are_looked_at_because_they_are_told() {
     let target = chained();
@@ -386,7 +482,7 @@ fn one_climb_starts_from_so_many_rows_and_the_rest_is_not_forgotten() {
 #[test]
 fn without_due_rows_nothing_is_scanned_under_the_leaf_rule() {
     let target = chained();
-    let mut drain = Drain::new(&target, 5, LOCK_TIMEOUT);
+    let mut drain = Drain::new(&target, 5, WINDOW, LOCK_TIMEOUT);
     assert_eq!(drain.next(START), Next::Step(Step::Prepare));
     drain.prepared();
     assert_eq!(drain.next(START), Next::Step(Step::Count));
@@ -416,7 +512,7 @@ fn parents_beyond_the_window_are_looked_up_before_the_next_window_and_again_afte
 #[test]
 fn a_window_that_failed_is_asked_for_again_from_the_same_place() {
     let target = flat();
-    let mut drain = Drain::new(&target, 5, LOCK_TIMEOUT);
+    let mut drain = Drain::new(&target, 5, WINDOW, LOCK_TIMEOUT);
     assert_eq!(drain.next(START), Next::Step(Step::Prepare));
     drain.prepared();
     assert_eq!(drain.next(START), Next::Step(Step::Window(None)));
@@ -434,7 +530,7 @@ fn a_window_that_failed_is_asked_for_again_from_the_same_place() {
 #[test]
 fn a_fatal_failure_gives_up_at_once_and_asks_nothing_more_of_the_table() {
     let target = flat();
-    let mut drain = Drain::new(&target, 5, LOCK_TIMEOUT);
+    let mut drain = Drain::new(&target, 5, WINDOW, LOCK_TIMEOUT);
     assert_eq!(drain.next(START), Next::Step(Step::Prepare));
     assert_eq!(drain.scan_failed(&failure(FailureKind::Fatal), START), Verdict::GiveUp);
     assert_eq!((drain.next(START), drain.wants_backlog()), (Next::Ended, false));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::batch::{BatchDone, BatchRequest, RowAddress, Window, WindowMark, WindowRow};
+use crate::batch::{BatchDone, BatchRequest, RowAddress, Sample, Window, WindowMark, WindowRow};
 use crate::failure::{Failure, FailureKind};
 use crate::plan::{Preview, Target};
 use crate::ports::RetentionStore;
@@ -38,6 +38,7 @@ struct State {
     refusing: BTreeSet<RowAddress>,
     vetoed: BTreeSet<RowAddress>,
     failures: VecDeque<Failure>,
+    sample: Option<Sample>,
     largest_batch: u64,
 }
 
@@ -92,6 +93,11 @@ impl MemoryStore {
     /// Every delete of this row is silently vetoed.
     pub fn veto(&self, row: RowAddress) {
         self.state().vetoed.insert(row);
+    }
+
+    /// Samples show this, whatever the rows are: chance may have it so.
+    pub fn show_in_samples(&self, sample: Sample) {
+        self.state().sample = Some(sample);
     }
 
     /// The next calls (windows and batches) fail so, one each.
@@ -167,6 +173,19 @@ impl RetentionStore for MemoryStore {
             pending: ages.len() as u64,
             oldest_pending: ages.into_iter().min(),
             ..Backlog::default()
+        })
+    }
+
+    async fn sample(&self, target: &Target, _limit: Duration) -> Result<Sample, Failure> {
+        let state = self.state();
+        if let Some(sample) = state.sample {
+            return Ok(sample);
+        }
+        let due = || state.rows.keys().copied().filter(|row| state.is_due(target, *row));
+        let stays = |row: RowAddress| state.children(row).any(|child| !state.is_due(target, child));
+        Ok(Sample {
+            leaves: due().filter(|row| state.is_leaf(target, *row)).count() as u64,
+            blocked: due().filter(|row| stays(*row)).count() as u64,
         })
     }
 

@@ -78,6 +78,11 @@ impl RetentionStore for NotedStore<'_> {
         self.inner.count_due(target, limit).await
     }
 
+    async fn sample(&self, target: &Target, limit: Duration) -> Result<Sample, Failure> {
+        self.called("sample", target, "")?;
+        self.inner.sample(target, limit).await
+    }
+
     async fn window(
         &self,
         target: &Target,

@@ -117,9 +117,9 @@ WHERE {due}{page} AND {up} AND ({elsewhere})"
 /// Due rows that nothing refers to, in the order (age, ctid), strictly after `after`, at most `max_rows`. Columns, by their
 /// place: `address` and `age` as in [`chains`], and `parent` (bytea): the parent's address, NULL unless that is due.
 ///
-/// Only asked under the leaf rule. What has children is found by an ordinary join and subtracted: of that the smaller side is
-/// hashed, which is what is due, and with nothing due the table is not read for children at all. `NOT EXISTS` would hash the
-/// whole table before PostgreSQL 16. Parents are looked up one by one: there are few leaves when this is asked.
+/// Only asked under the leaf rule. An ordinary outer join, of which the smaller side is hashed: that is what is due, and with
+/// nothing due the table is not read for children at all. What follows it, and not `IS NULL`, keeps it one: as `NOT EXISTS` it
+/// would hash the whole table before PostgreSQL 16. Parents are looked up one by one: there are few leaves when this is asked.
 #[must_use]
 pub fn leaves(target: &Target, after: Option<WindowMark>, max_rows: usize) -> Statement {
     let mut sql = Sql::default();
@@ -131,15 +131,11 @@ pub fn leaves(target: &Target, after: Option<WindowMark>, max_rows: usize) -> St
     let resume = Bound::after(&mut sql, after).on("due", age);
     let limit = sql.bind(i64::try_from(max_rows).unwrap_or(i64::MAX));
     sql.finish(format!(
-        "WITH found AS MATERIALIZED (
-  SELECT due.ctid AS address, due.{key} AS key, due.{parent} AS parent, due.{age} AS age FROM {table} AS due
-  WHERE {due}{resume}),
-referred AS MATERIALIZED (
-  SELECT DISTINCT found.key FROM found JOIN {table} AS child ON child.{parent} = found.key),
-page AS MATERIALIZED (
-  SELECT found.* FROM found LEFT JOIN referred ON referred.key = found.key
-  WHERE referred.key IS NULL
-  ORDER BY found.age, found.address
+        "WITH page AS MATERIALIZED (
+  SELECT due.ctid AS address, due.{parent} AS parent, due.{age} AS age
+  FROM {table} AS due LEFT JOIN {table} AS child ON child.{parent} = due.{key}
+  WHERE {due}{resume} AND pg_catalog.num_nulls(child.{parent}) = 1
+  ORDER BY due.{age}, due.ctid
   LIMIT {limit})
 SELECT pg_catalog.tidsend(page.address) AS address, page.age, (
   SELECT pg_catalog.tidsend(up.ctid) FROM {table} AS up WHERE up.{key} = page.parent AND {up}) AS parent
