@@ -273,14 +273,7 @@ impl RetentionStore for PgRetentionStore {
 
     async fn sample(&self, target: &Target, limit: Duration) -> Result<Sample, Failure> {
         let attempt = attempt("taking a sample of", target);
-        let row = self
-            .transaction(&attempt, Purpose::Window, limit, async |mut session| {
-                let size = query(sql::sample_size(target)).fetch_one(&mut **session).await?;
-                let sample = sql::sample(target, size.try_get("percent")?);
-                let row = query(sample).fetch_one(&mut **session).await?;
-                Ok((session, row))
-            })
-            .await?;
+        let row = self.fetch_one(&attempt, Purpose::Window, limit, sql::sample(target)).await?;
         read(&attempt, || Ok(Sample { leaves: count(&row, "leaves")?, blocked: count(&row, "blocked")? }))
     }
 

@@ -30,7 +30,7 @@ pub use predicate::Place;
 pub use preflight::{
     preflight_age_index, preflight_foreign_keys, preflight_server, preflight_table, preflight_triggers,
 };
-pub use sample::{sample, sample_size};
+pub use sample::sample;
 pub use window::{chains, held_back, leaves, parents_elsewhere, window};
 
 use retention_domain::TableName;

@@ -6,38 +6,32 @@ use sea_orm::Statement;
 use super::predicate::{Guard, Names};
 use super::{Sql, table_literal};
 
-/// Blocks of the table that are looked at, about: some ten thousand rows of usual width.
-const BLOCKS: u32 = 300;
+/// Blocks of the table that are looked at, about; all of a small table. Spread over all of it, as rows of one age lie
+/// together.
+const BLOCKS: u32 = 100;
+/// More than a block's usual rows for each of them. Also what the planner reckons with: it looks up children by index.
+const MOST_ROWS: u32 = 5000;
 
-/// How much of the table a sample takes. Column `percent` (real): above 0, 100 for a small table.
-///
-/// Asked beforehand, because the planner reckons with a tenth of the table when it is not told a number.
-#[must_use]
-pub fn sample_size(target: &Target) -> Statement {
-    let mut sql = Sql::default();
-    let table = sql.bind(table_literal(&target.policy.table));
-    sql.finish(format!(
-        "SELECT least(100, {BLOCKS} * 100 * pg_catalog.current_setting('block_size')::double precision
-  / greatest(1, pg_catalog.pg_relation_size({table}::regclass)))::real AS percent"
-    ))
-}
-
-/// Due rows in so many percent of the table's blocks, by what refers to them. Columns, both bigint: `leaves`, those that
-/// nothing refers to, and `blocked`, those that a row refers to which stays.
+/// Some due rows of random blocks, by what refers to them. Columns, both bigint: `leaves`, those that nothing refers to, and
+/// `blocked`, those that a row refers to which stays.
 ///
 /// Only asked under the leaf rule.
 #[must_use]
-pub fn sample(target: &Target, percent: f32) -> Statement {
+pub fn sample(target: &Target) -> Statement {
     let mut sql = Sql::default();
     let names = Names::of(target);
     let Names { table, key, parent, .. } = &names;
     let parent = parent.as_ref().unwrap_or(key);
     let guard = Guard::new(&mut sql, target);
     let (due, child) = (guard.on("due"), guard.on("child"));
-    let percent = sql.bind(percent);
+    let name = sql.bind(table_literal(&target.policy.table));
     sql.finish(format!(
         "WITH sample AS MATERIALIZED (
-  SELECT due.{key} AS key FROM {table} AS due TABLESAMPLE SYSTEM ({percent}) WHERE {due}),
+  SELECT due.{key} AS key FROM {table} AS due TABLESAMPLE SYSTEM (
+    least(100, {BLOCKS} * 100 * pg_catalog.current_setting('block_size')::double precision
+      / greatest(1, pg_catalog.pg_relation_size({name}::text::regclass)))::real)
+  WHERE {due}
+  LIMIT {MOST_ROWS}),
 seen AS (
   SELECT count(child.{parent}) AS children, count(child.{parent}) FILTER (WHERE ({child}) IS NOT TRUE) AS staying
   FROM sample LEFT JOIN {table} AS child ON child.{parent} = sample.key
