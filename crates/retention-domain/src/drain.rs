@@ -1,11 +1,11 @@
 //! Draining one policy, as a state machine without IO: which step comes next, and what a step's result means.
 //!
-//! A *pass* walks all windows of due rows, oldest first; under the leaf rule, only the first pass looks at all of them (and
-//! not even that if a sample shows that most are blocked), and those after it at the leaves, from which they climb. The free rows of a window are planned children first
-//! ([`crate::forest`]) and sent in batches; parents beyond the window that become free with them (the *frontier*) are
-//! looked up by climbing, and go before the next window. A pass that deleted something, or missed rows that somebody else
-//! took, is followed by another, because a row may have become free behind it; a policy is drained when a pass deletes
-//! nothing. Memory: one window.
+//! A *pass* walks all windows of due rows, oldest first. Under the leaf rule, only the first pass looks at all of them (and not
+//! even that if a sample shows that most are blocked), and those after it at the leaves, from which they climb. The free rows
+//! of a window are planned children first ([`crate::forest`]) and sent in batches; parents beyond the window that become free
+//! with them (the *frontier*) are looked up by climbing, and go before the next window. A pass that deleted something, or
+//! missed rows that somebody else took, is followed by another, because a row may have become free behind it; a policy is
+//! drained when a pass deletes nothing. Memory: one window.
 
 use std::collections::HashSet;
 use std::time::Duration;

@@ -8,9 +8,9 @@ use super::{Sql, table_literal};
 
 /// Blocks of the table that are looked at, about; all of a small table. Spread over all of it, as rows of one age lie
 /// together.
-const BLOCKS: u32 = 100;
+const BLOCKS: u32 = 50;
 /// More than a block's usual rows for each of them. Also what the planner reckons with: it looks up children by index.
-const MOST_ROWS: u32 = 5000;
+const MOST_ROWS: u32 = 2000;
 
 /// Some due rows of random blocks, by what refers to them. Columns, both bigint: `leaves`, those that nothing refers to, and
 /// `blocked`, those that a row refers to which stays.

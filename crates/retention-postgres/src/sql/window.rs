@@ -3,8 +3,8 @@
 //! Where there is no leaf rule, addresses are all that is needed, and come packed into one row. Under the leaf rule three
 //! plain statements tell what is needed to put a window in order: its rows, each with a number for its key and one for its
 //! parent's; which of them somebody outside refers to; and, where there is more than this window, which of their parents are
-//! due and lie outside it. Who is whose parent is worked out from the numbers, on our side: to
-//! join a million rows with themselves took the server longer than to read and sort them.
+//! due and lie outside it. Who is whose parent is worked out from the numbers, on our side: to join a million rows with
+//! themselves took the server longer than to read and sort them. One statement more looks for leaves alone.
 
 use retention_domain::WindowMark;
 use retention_domain::plan::Target;
