@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
@@ -26,6 +26,7 @@ pub struct Job {
     pub now: Option<DateTime<Utc>>,
     /// Whether to stop; an observer may request it.
     pub stop: Stop,
+    windows: AtomicUsize,
     observer: Box<dyn Fn(&RunEvent<'_>) + Send + Sync>,
 }
 
@@ -70,6 +71,7 @@ impl Job {
             },
             now: None,
             stop: Stop::default(),
+            windows: AtomicUsize::new(0),
             observer: Box::new(|_| {}),
         })
     }
@@ -79,6 +81,12 @@ impl Job {
     pub fn observed(mut self, observer: impl Fn(&RunEvent<'_>) + Send + Sync + 'static) -> Self {
         self.observer = Box::new(observer);
         self
+    }
+
+    /// Windows of all that is due that have been asked for so far; those of leaves alone are not counted.
+    #[must_use]
+    pub fn windows(&self) -> usize {
+        self.windows.load(Ordering::SeqCst)
     }
 
     /// A store of its own on this database, as this run needs it.
@@ -130,7 +138,7 @@ impl Job {
             policies: self.policies.clone(),
             limits: self.limits,
         };
-        let store = Dated { store, now: self.now };
+        let store = Dated { store, now: self.now, windows: &self.windows };
         let clock = TestClock { began: Instant::now(), now: self.now };
         let observer = Told(&*self.observer);
         Ok(retention_domain::run(&store, &clock, &self.stop, &observer, &request).await?)
@@ -176,6 +184,7 @@ impl Clock for TestClock {
 struct Dated<'a, S> {
     store: &'a S,
     now: Option<DateTime<Utc>>,
+    windows: &'a AtomicUsize,
 }
 
 impl<S: RetentionStore> RetentionStore for Dated<'_, S> {
@@ -194,8 +203,8 @@ impl<S: RetentionStore> RetentionStore for Dated<'_, S> {
         self.store.count_due(target, limit).await
     }
 
-    async fn sample(&self, target: &Target, limit: Duration) -> Result<Sample, Failure> {
-        self.store.sample(target, limit).await
+    async fn sample(&self, target: &Target, one_in: u64, limit: Duration) -> Result<Sample, Failure> {
+        self.store.sample(target, one_in, limit).await
     }
 
     async fn window(
@@ -205,6 +214,7 @@ impl<S: RetentionStore> RetentionStore for Dated<'_, S> {
         max_rows: usize,
         limit: Duration,
     ) -> Result<Window, Failure> {
+        self.windows.fetch_add(1, Ordering::SeqCst);
         self.store.window(target, after, max_rows, limit).await
     }
 

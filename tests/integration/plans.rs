@@ -2,7 +2,9 @@
 //! transactions, as the server tells them through `auto_explain`.
 
 use anyhow::{Context, Result};
-use harness::{Role, Rows, TestDatabase, Worker, shape};
+use harness::{Job, Role, Rows, TestDatabase, Worker, shape};
+use retention_domain::plan::targets;
+use retention_domain::ports::RetentionStore;
 use rstest::rstest;
 use serde_json::Value;
 
@@ -156,6 +158,41 @@ async fn a_window_over_many_blocked_rows_is_read_by_hash_joins_whatever_the_stat
             assert!(!statement.plan.contains("Nested Loop"), "{}", statement.plan);
         }
     }
+    Ok(())
+}
+
+/// How often the sessions were read from end to end, and through an index, by sessions that have ended.
+async fn scans_of_sessions(rows: &Rows) -> Result<(i64, i64)> {
+    let scans = "SELECT pg_stat_get_numscans('identity.refresh_sessions'::regclass), \
+         pg_stat_get_numscans('identity.ix_refresh_sessions_parent_session_id'::regclass)";
+    Ok(sqlx::query_as(scans).fetch_one(rows.pool()).await?)
+}
+
+/// Whatever the statistics say: a sample of a table of a hundred gigabytes must not read all of it.
+#[rstest]
+#[tokio::test]
+async fn a_sample_looks_children_up_by_index_and_does_not_read_the_table(
+    #[values(Analysed::Never, Analysed::WhileEmpty, Analysed::WhenFull)] analysed: Analysed,
+) -> Result<()> {
+    let (database, rows) = seeded(analysed).await?;
+    let job = Job::new(1)?;
+    let store = job.store(database.url())?;
+    let target = targets(&job.policies, store.now().await?)?.remove(1);
+    let (whole, by_index) = scans_of_sessions(&rows).await?;
+    let sample = store.sample(&target, 4, job.limits.statement_timeout).await?;
+    store.database().close().await;
+    // What a session has done is known once it has ended.
+    let (whole_after, by_index_after) = loop {
+        let after = scans_of_sessions(&rows).await?;
+        if after != (whole, by_index) {
+            break after;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(whole_after, whole, "reads of the whole table");
+    let looked_up = by_index_after - by_index;
+    assert!((100..5_000).contains(&looked_up), "{looked_up} of 6,000 due rows are looked at");
+    assert!(sample.leaves > 100 && sample.blocked_ends == 0, "{sample:?}");
     Ok(())
 }
 

@@ -266,7 +266,7 @@ async fn leaves_are_due_rows_that_nothing_refers_to_with_their_due_parents<L: La
     Ok(())
 }
 
-async fn a_sample_of_a_small_table_tells_all_leaves_and_all_ends_of_what_is_blocked<L: Lab>() -> Result<()> {
+async fn a_sample_of_every_block_tells_all_leaves_and_all_ends_of_what_is_blocked<L: Lab>() -> Result<()> {
     // 1 ← 2 ← 3; 4 ← 5 (living), 4 ← 6, 4 ← 7 (undated); 8 (living) ← 9; 10.
     let undated = MemoryRow { age: None, ..row(1, "Rotated", 4) };
     let lab = L::with(rows([
@@ -282,9 +282,9 @@ async fn a_sample_of_a_small_table_tells_all_leaves_and_all_ends_of_what_is_bloc
         row(90, "Revoked", 0),
     ]))
     .await?;
-    assert_eq!(lab.store().sample(&target(), LIMIT).await?, Sample { leaves: 4, blocked: 1 });
+    assert_eq!(lab.store().sample(&target(), 1, LIMIT).await?, Sample { leaves: 4, blocked_ends: 1 });
     let empty = L::with(BTreeMap::new()).await?;
-    assert_eq!(empty.store().sample(&target(), LIMIT).await?, Sample::default());
+    assert_eq!(empty.store().sample(&target(), 1, LIMIT).await?, Sample::default());
     Ok(())
 }
 
@@ -364,7 +364,7 @@ store_contract! {
     a_window_pages_through_all_due_rows_in_order_also_when_all_are_of_one_age,
     a_window_knows_parents_and_who_is_held_back,
     leaves_are_due_rows_that_nothing_refers_to_with_their_due_parents,
-    a_sample_of_a_small_table_tells_all_leaves_and_all_ends_of_what_is_blocked,
+    a_sample_of_every_block_tells_all_leaves_and_all_ends_of_what_is_blocked,
     a_climb_brings_what_becomes_free_children_first,
     counts_agree_with_each_other_and_with_the_rule,
 }

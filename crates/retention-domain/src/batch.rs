@@ -42,20 +42,23 @@ pub struct Window {
     pub next: Option<WindowMark>,
 }
 
-/// Some of the due rows, picked at random, by what is below them: enough to tell of what kind the rest is.
+/// Some of the due rows, picked at random, by what is right below them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// Those that nothing refers to: each the foot of a chain, or of a branch, that may go.
+    /// Those that nothing refers to: each the end of a chain, or of a branch, that may go from there on.
     pub leaves: u64,
-    /// Those that a row refers to which stays: each the end of what is blocked.
-    pub blocked: u64,
+    /// Those that a row refers to which stays: each the end of a chain that is blocked.
+    pub blocked_ends: u64,
 }
 
 impl Sample {
-    /// Whether so much more is blocked than free that it is better not to read it. What is read in vain costs about a fifth
-    /// of what it costs to delete a row, and to climb from leaves costs a quarter more for each row that goes.
+    /// Ends that have to be seen before anything is made of them.
+    const ENOUGH: u64 = 10;
+
+    /// Whether chains that are blocked are more than twice as many as those that may go: then it is better not to read what
+    /// is blocked. Takes both to be of one length.
     pub(crate) fn is_mostly_blocked(self) -> bool {
-        self.blocked > self.leaves.saturating_mul(2)
+        self.blocked_ends >= Self::ENOUGH && self.blocked_ends > self.leaves.saturating_mul(2)
     }
 }
 

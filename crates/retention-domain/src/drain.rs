@@ -1,11 +1,11 @@
 //! Draining one policy, as a state machine without IO: which step comes next, and what a step's result means.
 //!
-//! A *pass* walks all windows of due rows, oldest first. Under the leaf rule, only the first pass looks at all of them (and not
-//! even that if a sample shows that most are blocked), and those after it at the leaves, from which they climb. The free rows
-//! of a window are planned children first ([`crate::forest`]) and sent in batches; parents beyond the window that become free
-//! with them (the *frontier*) are looked up by climbing, and go before the next window. A pass that deleted something, or
-//! missed rows that somebody else took, is followed by another, because a row may have become free behind it; a policy is
-//! drained when a pass deletes nothing. Memory: one window.
+//! A *pass* walks all windows of due rows, oldest first. Under the leaf rule, only the first pass looks at all of them
+//! (and not even that if a sample shows that most are blocked), and those after it at the leaves, from which they
+//! climb. The free rows of a window are planned children first ([`crate::forest`]) and sent in batches; parents beyond
+//! the window that become free with them (the *frontier*) are looked up by climbing, and go before the next window. A
+//! pass that deleted something, or missed rows that somebody else took, is followed by another, because a row may have
+//! become free behind it; a policy is drained when a pass deletes nothing. Memory: one window.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -28,6 +28,8 @@ pub const WINDOW_ROWS: usize = 1_000_000;
 pub(crate) const CLIMB_ROWS: usize = 100_000;
 /// Rows one climb starts from, so few that whole chains above them come with it.
 const CLIMB_FROM: usize = 10_000;
+/// Due rows of a sample, about: enough to meet some ends even of chains that are hundreds deep.
+const SAMPLE_ROWS: u64 = 10_000;
 /// Rows set aside after which a policy gives up (contract, section 3).
 const MAX_FAILED_ROWS: usize = 100;
 
@@ -38,8 +40,8 @@ pub(crate) enum Step {
     Prepare,
     /// Count the due rows: without any there is nothing to scan for.
     Count,
-    /// Look at some of the due rows: is it worth reading all of them?
-    Sample,
+    /// Look at the due rows in one block of so many: is it worth reading all of them?
+    Sample(u64),
     /// Fetch the next window of all that is due.
     Window(Option<WindowMark>),
     /// Fetch the next window of leaves.
@@ -66,7 +68,7 @@ pub(crate) enum Next {
 /// What the caller has to tell about a failed step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It will be tried again.
+    /// It will be tried again, or gone without.
     Retry,
     /// It will be tried again, and is no failure yet: only then is it known whether a row refuses.
     LookFirst,
@@ -81,7 +83,7 @@ pub(crate) enum Verdict {
 enum Stage {
     Unprepared,
     Uncounted,
-    Unsampled,
+    Unsampled(u64),
     Draining,
 }
 
@@ -235,7 +237,7 @@ impl<'a> Drain<'a> {
         match self.stage {
             Stage::Unprepared => return Some(Step::Prepare),
             Stage::Uncounted => return Some(Step::Count),
-            Stage::Unsampled => return Some(Step::Sample),
+            Stage::Unsampled(one_in) => return Some(Step::Sample(one_in)),
             Stage::Draining => {}
         }
         if !self.frontier.is_empty() {
@@ -287,7 +289,8 @@ impl<'a> Drain<'a> {
         self.in_flight -= 1;
         // One window is read sooner than leaves are looked for and climbed from.
         let fits = due.pending <= self.window_rows as u64;
-        self.stage = if fits { Stage::Draining } else { Stage::Unsampled };
+        let one_in = (due.pending / SAMPLE_ROWS).max(1);
+        self.stage = if fits { Stage::Draining } else { Stage::Unsampled(one_in) };
         if due.pending == 0 {
             self.backlog = Some(due);
             self.stop(StopReason::Drained);
@@ -403,10 +406,11 @@ impl<'a> Drain<'a> {
         self.scan_failed(failure, now)
     }
 
-    /// The sample failed. It only makes the run faster: the windows go without.
-    pub(crate) fn sample_failed(&mut self, failure: &Failure, now: Duration) -> Verdict {
-        self.stage = Stage::Draining;
-        self.scan_failed(failure, now)
+    /// The sample failed, whatever the reason. It only makes a run faster: the windows go without, and find out what is wrong
+    /// if it concerns them too.
+    pub(crate) fn sample_failed(&mut self) -> Verdict {
+        self.sampled(Sample::default());
+        Verdict::Retry
     }
 
     /// A scan (or the preparation) failed.

@@ -38,8 +38,8 @@ pub trait RetentionStore: Send + Sync {
         limit: Duration,
     ) -> impl Future<Output = Result<Backlog, Failure>> + Send;
 
-    /// Looks at some of the due rows, picked at random, and at the rows that refer to them. Takes no lock, and a time that
-    /// does not grow with the table.
+    /// Looks at the due rows in about one block of the table in `one_in` (1 or more), picked at random, and at the rows that
+    /// refer to them. Takes no lock, and reads no more of the table than that.
     ///
     /// Only asked under the leaf rule.
     ///
@@ -48,6 +48,7 @@ pub trait RetentionStore: Send + Sync {
     fn sample(
         &self,
         target: &Target,
+        one_in: u64,
         limit: Duration,
     ) -> impl Future<Output = Result<Sample, Failure>> + Send;
 

@@ -273,7 +273,10 @@ where
             let brought = match step {
                 Step::Prepare => Brought::Prepared(self.store.prepare(target, self.left()).await),
                 Step::Count => Brought::Counted(self.store.count_due(target, self.left()).await),
-                Step::Sample => Brought::Sampled(self.store.sample(target, self.left()).await),
+                Step::Sample(one_in) => {
+                    let limit = self.left().min(self.limits.statement_timeout).max(LEAST_LIMIT);
+                    Brought::Sampled(self.store.sample(target, one_in, limit).await)
+                }
                 Step::Window(after) => Brought::Scanned(
                     after,
                     self.store.window(target, after, self.window_rows, self.left()).await,
@@ -343,7 +346,7 @@ where
                 self.failed(drain, Some(lane), &failure, |drain| drain.batch_failed(slice, &failure, now));
             }
             Brought::Sampled(Err(failure)) => {
-                self.failed(drain, None, &failure, |drain| drain.sample_failed(&failure, now));
+                self.failed(drain, None, &failure, Drain::sample_failed);
             }
             Brought::Scanned(after, Err(failure)) => {
                 self.failed(drain, None, &failure, |drain| drain.window_failed(after, &failure, now));

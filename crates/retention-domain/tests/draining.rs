@@ -303,7 +303,7 @@ prop_compose! {
 
 /// A sample decides how a run goes, never what goes.
 fn any_sample() -> impl Strategy<Value = Sample> {
-    (0_u64..2, 0_u64..2).prop_map(|(leaves, blocked)| Sample { leaves, blocked })
+    (0_u64..2, 0_u64..20).prop_map(|(leaves, blocked_ends)| Sample { leaves, blocked_ends })
 }
 
 proptest! {

@@ -271,10 +271,12 @@ impl RetentionStore for PgRetentionStore {
         })
     }
 
-    async fn sample(&self, target: &Target, limit: Duration) -> Result<Sample, Failure> {
+    async fn sample(&self, target: &Target, one_in: u64, limit: Duration) -> Result<Sample, Failure> {
         let attempt = attempt("taking a sample of", target);
-        let row = self.fetch_one(&attempt, Purpose::Window, limit, sql::sample(target)).await?;
-        read(&attempt, || Ok(Sample { leaves: count(&row, "leaves")?, blocked: count(&row, "blocked")? }))
+        let row = self.fetch_one(&attempt, Purpose::Climb, limit, sql::sample(target, one_in)).await?;
+        read(&attempt, || {
+            Ok(Sample { leaves: count(&row, "leaves")?, blocked_ends: count(&row, "blocked_ends")? })
+        })
     }
 
     async fn window(

@@ -391,52 +391,53 @@ fn only_the_first_pass_over_chains_looks_at_all_rows_and_the_others_climb_from_l
     assert_eq!((drain.next(START), drain.leaves_only_blocked()), (Next::Ended, true));
 }
 
-/// A policy under the leaf rule with more due rows than a window takes, about to take its sample.
-fn before_the_sample(target: &Target) -> Drain<'_> {
+/// A policy under the leaf rule with so many due rows, about to take its sample or its first window.
+fn counted(target: &Target, due: u64) -> Drain<'_> {
     let mut drain = Drain::new(target, 5, WINDOW, LOCK_TIMEOUT);
     assert_eq!(drain.next(START), Next::Step(Step::Prepare));
     drain.prepared();
     assert_eq!(drain.next(START), Next::Step(Step::Count));
-    drain.counted(Backlog { pending: WINDOW as u64 + 1, ..Backlog::default() });
-    assert_eq!(drain.next(START), Next::Step(Step::Sample));
+    drain.counted(Backlog { pending: due, ..Backlog::default() });
     drain
 }
 
 #[test]
-fn where_more_than_twice_as_much_is_blocked_as_free_the_first_pass_looks_at_leaves_too() {
+fn where_blocked_chains_are_more_than_twice_as_many_as_free_ones_the_first_pass_looks_at_leaves_too() {
     let target = chained();
-    for (leaves, blocked, first) in
-        [(0, 0, Step::Window(None)), (5, 10, Step::Window(None)), (5, 11, Step::Leaves(None))]
-    {
-        let mut drain = before_the_sample(&target);
-        drain.sampled(Sample { leaves, blocked });
-        assert_eq!(drain.next(START), Next::Step(first), "{leaves} leaves, {blocked} blocked");
+    for (leaves, blocked_ends, first) in [
+        (0, 0, Step::Window(None)),
+        (0, 9, Step::Window(None)),
+        (0, 10, Step::Leaves(None)),
+        (5, 10, Step::Window(None)),
+        (5, 11, Step::Leaves(None)),
+    ] {
+        let mut drain = counted(&target, WINDOW as u64 + 1);
+        assert_eq!(drain.next(START), Next::Step(Step::Sample(1)));
+        drain.sampled(Sample { leaves, blocked_ends });
+        assert_eq!(drain.next(START), Next::Step(first), "{leaves} leaves, {blocked_ends} blocked");
     }
 }
 
 #[test]
-fn what_fits_one_window_is_read_without_a_sample() {
+fn a_sample_has_ten_thousand_rows_and_what_fits_one_window_is_read_without() {
     let target = chained();
-    let mut drain = Drain::new(&target, 5, WINDOW, LOCK_TIMEOUT);
-    assert_eq!(drain.next(START), Next::Step(Step::Prepare));
-    drain.prepared();
-    assert_eq!(drain.next(START), Next::Step(Step::Count));
-    drain.counted(Backlog { pending: WINDOW as u64, ..Backlog::default() });
-    assert_eq!(drain.next(START), Next::Step(Step::Window(None)));
+    for (due, step) in [
+        (WINDOW as u64, Step::Window(None)),
+        (19_999, Step::Sample(1)),
+        (20_000, Step::Sample(2)),
+        (1_000_000_000, Step::Sample(100_000)),
+    ] {
+        assert_eq!(counted(&target, due).next(START), Next::Step(step), "{due} due");
+    }
 }
 
 #[test]
 fn a_sample_that_fails_is_gone_without() {
     let target = chained();
-    let mut drain = before_the_sample(&target);
-    assert_eq!(drain.sample_failed(&failure(FailureKind::Timeout), START), Verdict::Retry);
-    let back_off = Duration::from_millis(250);
-    assert_eq!(drain.next(START), Next::NotBefore(back_off));
-    assert_eq!(drain.next(back_off), Next::Step(Step::Window(None)));
-
-    let mut drain = before_the_sample(&target);
-    assert_eq!(drain.sample_failed(&failure(FailureKind::Fatal), START), Verdict::GiveUp);
-    assert_eq!(drain.next(START), Next::Ended);
+    let mut drain = counted(&target, WINDOW as u64 + 1);
+    assert_eq!(drain.next(START), Next::Step(Step::Sample(1)));
+    assert_eq!((drain.sample_failed(), drain.error()), (Verdict::Retry, None));
+    assert_eq!(drain.next(START), Next::Step(Step::Window(None)));
 }
 
 #[test]

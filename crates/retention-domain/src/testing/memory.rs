@@ -176,8 +176,9 @@ impl RetentionStore for MemoryStore {
         })
     }
 
-    async fn sample(&self, target: &Target, _limit: Duration) -> Result<Sample, Failure> {
-        let state = self.state();
+    async fn sample(&self, target: &Target, _one_in: u64, _limit: Duration) -> Result<Sample, Failure> {
+        let mut state = self.state();
+        state.scripted()?;
         if let Some(sample) = state.sample {
             return Ok(sample);
         }
@@ -185,7 +186,7 @@ impl RetentionStore for MemoryStore {
         let stays = |row: RowAddress| state.children(row).any(|child| !state.is_due(target, child));
         Ok(Sample {
             leaves: due().filter(|row| state.is_leaf(target, *row)).count() as u64,
-            blocked: due().filter(|row| stays(*row)).count() as u64,
+            blocked_ends: due().filter(|row| stays(*row)).count() as u64,
         })
     }
 

@@ -78,9 +78,9 @@ impl RetentionStore for NotedStore<'_> {
         self.inner.count_due(target, limit).await
     }
 
-    async fn sample(&self, target: &Target, limit: Duration) -> Result<Sample, Failure> {
-        self.called("sample", target, "")?;
-        self.inner.sample(target, limit).await
+    async fn sample(&self, target: &Target, one_in: u64, limit: Duration) -> Result<Sample, Failure> {
+        self.called("sample", target, &format!(" one block in {one_in} within {} ms", limit.as_millis()))?;
+        self.inner.sample(target, one_in, limit).await
     }
 
     async fn window(

@@ -140,6 +140,37 @@ fn under_the_leaf_rule_due_rows_are_counted_first_and_what_is_left_is_blocked() 
     assert_eq!((backlog.pending, backlog.blocked), (0, 1));
 }
 
+/// Ten chains that a living session holds, and one row that may go, over windows of two rows.
+fn mostly_blocked(stage: &Stage) -> Play<'_> {
+    let chain = |n| [(n, "Rotated", None), (n + 100, "Active", Some(n))];
+    let rows: Vec<_> = (1..=10).flat_map(chain).chain([(50, "Revoked", None)]).collect();
+    let mut play = Play::new(vec![refresh()], &rows, stage);
+    play.limits.window_rows = 2;
+    play
+}
+
+#[test]
+fn where_most_is_blocked_leaves_alone_are_asked_for() {
+    let stage = Stage::new();
+    let report = mostly_blocked(&stage).run();
+    assert_eq!(stage.lines("sample"), ["sample refresh one block in 1 within 30000 ms"]);
+    assert_eq!((stage.lines("window"), stage.lines("leaves").len()), (Vec::new(), 2));
+    assert_eq!((report.outcome(), report.policies[0].deleted), (Outcome::Completed, 1));
+}
+
+#[test]
+fn a_sample_that_fails_is_told_and_gone_without_whatever_the_reason() {
+    for kind in [FailureKind::Fatal, FailureKind::Row, FailureKind::Timeout, FailureKind::Transient] {
+        let stage = Stage::new();
+        let play = mostly_blocked(&stage);
+        play.store.script("sample", millis(30_000), Some(kind));
+        let report = play.run();
+        assert_eq!(stage.lines("- attempt"), ["- attempt refresh on scan failed: scripted"], "{kind:?}");
+        assert!(stage.lines("window").len() > 5, "{kind:?}: all that is due is read");
+        assert_eq!((report.outcome(), report.policies[0].deleted), (Outcome::Completed, 1), "{kind:?}");
+    }
+}
+
 #[test]
 fn parents_beyond_the_window_are_climbed_to() {
     let stage = Stage::new();

@@ -3,40 +3,31 @@
 use retention_domain::plan::Target;
 use sea_orm::Statement;
 
+use super::Sql;
 use super::predicate::{Guard, Names};
-use super::{Sql, table_literal};
 
-/// Blocks of the table that are looked at, about; all of a small table. Spread over all of it, as rows of one age lie
-/// together.
-const BLOCKS: u32 = 50;
-/// More than a block's usual rows for each of them. Also what the planner reckons with: it looks up children by index.
-const MOST_ROWS: u32 = 2000;
-
-/// Some due rows of random blocks, by what refers to them. Columns, both bigint: `leaves`, those that nothing refers to, and
-/// `blocked`, those that a row refers to which stays.
+/// The due rows in about one block of the table in `one_in`, by what refers to them. Columns, both bigint: `leaves`, those
+/// that nothing refers to, and `blocked_ends`, those that a row refers to which stays.
 ///
-/// Only asked under the leaf rule.
+/// Only asked under the leaf rule. `LATERAL … LIMIT` keeps each look at children an index look-up.
 #[must_use]
-pub fn sample(target: &Target) -> Statement {
+pub fn sample(target: &Target, one_in: u64) -> Statement {
     let mut sql = Sql::default();
     let names = Names::of(target);
     let Names { table, key, parent, .. } = &names;
     let parent = parent.as_ref().unwrap_or(key);
     let guard = Guard::new(&mut sql, target);
     let (due, child) = (guard.on("due"), guard.on("child"));
-    let name = sql.bind(table_literal(&target.policy.table));
+    let one_in = sql.bind(i64::try_from(one_in).unwrap_or(i64::MAX));
     sql.finish(format!(
         "WITH sample AS MATERIALIZED (
-  SELECT due.{key} AS key FROM {table} AS due TABLESAMPLE SYSTEM (
-    least(100, {BLOCKS} * 100 * pg_catalog.current_setting('block_size')::double precision
-      / greatest(1, pg_catalog.pg_relation_size({name}::text::regclass)))::real)
-  WHERE {due}
-  LIMIT {MOST_ROWS}),
-seen AS (
-  SELECT count(child.{parent}) AS children, count(child.{parent}) FILTER (WHERE ({child}) IS NOT TRUE) AS staying
-  FROM sample LEFT JOIN {table} AS child ON child.{parent} = sample.key
-  GROUP BY sample.key)
-SELECT count(*) FILTER (WHERE children = 0) AS leaves, count(*) FILTER (WHERE staying > 0) AS blocked
-FROM seen"
+  SELECT due.{key} AS key FROM {table} AS due TABLESAMPLE SYSTEM ((100.0 / {one_in})::real)
+  WHERE {due})
+SELECT count(*) FILTER (WHERE below.stays IS NULL) AS leaves, count(*) FILTER (WHERE below.stays) AS blocked_ends
+FROM sample LEFT JOIN LATERAL (
+  SELECT ({child}) IS NOT TRUE AS stays FROM {table} AS child
+  WHERE child.{parent} = sample.key
+  ORDER BY stays DESC
+  LIMIT 1) AS below ON TRUE"
     ))
 }

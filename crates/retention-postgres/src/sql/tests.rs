@@ -147,7 +147,7 @@ snapshot!(refresh_delete_batch, deleting(&refresh(), Approach::AtOnce));
 snapshot!(refresh_delete_batch_contended, deleting(&refresh(), Approach::LockFirst));
 snapshot!(refresh_lock_kin, super::lock_kin(&refresh(), &rows()));
 snapshot!(refresh_still_due, super::still_due(&refresh(), &Place::Table, &rows(), false));
-snapshot!(refresh_sample, super::sample(&refresh()));
+snapshot!(refresh_sample, super::sample(&refresh(), 110));
 snapshot!(refresh_count_due, super::count_due(&refresh(), &Place::Table));
 snapshot!(refresh_backlog, super::backlog(&refresh(), &Place::Table));
 snapshot!(refresh_preview_extras, super::preview_extras(&refresh(), &Place::Table));
@@ -164,7 +164,7 @@ snapshot!(refresh_climb, super::climb(&refresh(), &rows(), 100_000));
 snapshot!(odd_names_window, super::chains(&odd(), None, 10));
 snapshot!(odd_names_held_back, super::held_back(&odd(), None, Some(mark())));
 snapshot!(odd_names_parents_elsewhere, super::parents_elsewhere(&odd(), None, Some(mark())));
-snapshot!(odd_names_sample, super::sample(&odd()));
+snapshot!(odd_names_sample, super::sample(&odd(), 1));
 snapshot!(odd_names_leaves, super::leaves(&odd(), None, 10));
 snapshot!(odd_names_delete_batch, deleting(&odd(), Approach::AtOnce));
 snapshot!(odd_names_lock_kin, super::lock_kin(&odd(), &rows()));
@@ -181,7 +181,7 @@ fn no_value_reaches_the_text() {
         super::chains(&target, Some(mark()), 10),
         super::held_back(&target, Some(mark()), Some(later())),
         super::parents_elsewhere(&target, Some(mark()), Some(later())),
-        super::sample(&target),
+        super::sample(&target, 7),
         super::leaves(&target, Some(mark()), 10),
         deleting(&target, Approach::AtOnce),
         deleting(&target, Approach::LockFirst),

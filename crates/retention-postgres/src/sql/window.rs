@@ -117,9 +117,9 @@ WHERE {due}{page} AND {up} AND ({elsewhere})"
 /// Due rows that nothing refers to, in the order (age, ctid), strictly after `after`, at most `max_rows`. Columns, by their
 /// place: `address` and `age` as in [`chains`], and `parent` (bytea): the parent's address, NULL unless that is due.
 ///
-/// Only asked under the leaf rule. An ordinary outer join, of which the smaller side is hashed: that is what is due, and with
-/// nothing due the table is not read for children at all. What follows it, and not `IS NULL`, keeps it one: as `NOT EXISTS` it
-/// would hash the whole table before PostgreSQL 16. Parents are looked up one by one: there are few leaves when this is asked.
+/// Only asked under the leaf rule. Ordinary outer joins, of which the smaller side is hashed: that is what is due, and
+/// with nothing due the table is not read for children at all. `num_nulls`, and not `IS NULL`, keeps the first one that
+/// way: as `NOT EXISTS` it would hash the whole table before PostgreSQL 16.
 #[must_use]
 pub fn leaves(target: &Target, after: Option<WindowMark>, max_rows: usize) -> Statement {
     let mut sql = Sql::default();
@@ -137,9 +137,8 @@ pub fn leaves(target: &Target, after: Option<WindowMark>, max_rows: usize) -> St
   WHERE {due}{resume} AND pg_catalog.num_nulls(child.{parent}) = 1
   ORDER BY due.{age}, due.ctid
   LIMIT {limit})
-SELECT pg_catalog.tidsend(page.address) AS address, page.age, (
-  SELECT pg_catalog.tidsend(up.ctid) FROM {table} AS up WHERE up.{key} = page.parent AND {up}) AS parent
-FROM page
+SELECT pg_catalog.tidsend(page.address) AS address, page.age, pg_catalog.tidsend(up.ctid) AS parent
+FROM page LEFT JOIN {table} AS up ON up.{key} = page.parent AND {up}
 ORDER BY page.age, page.address"
     ))
 }
