@@ -31,6 +31,20 @@ fn forest<const N: usize>(parents: [u64; N]) -> BTreeMap<u64, MemoryRow> {
     rows((0_i64..).zip(parents).map(|(n, parent)| row(1000 - n, "Rotated", parent)))
 }
 
+/// Chains with and without a living end: 1 ← 2 ← 3; 4 ← 5 (living); 6 (living) ← 7; 8.
+fn some_alive() -> BTreeMap<u64, MemoryRow> {
+    rows([
+        row(99, "Rotated", 0),
+        row(98, "Rotated", 1),
+        row(97, "Rotated", 2),
+        row(96, "Rotated", 0),
+        row(95, "Active", 4),
+        row(94, "Active", 0),
+        row(93, "Revoked", 6),
+        row(92, "Expired", 0),
+    ])
+}
+
 async fn only_rows_strictly_before_the_cutoff_are_due<L: Lab>() -> Result<()> {
     let undated = MemoryRow { age: None, ..row(1, "Rotated", 0) };
     let lab =
@@ -205,17 +219,7 @@ async fn a_window_pages_through_all_due_rows_in_order_also_when_all_are_of_one_a
 }
 
 async fn a_window_knows_parents_and_who_is_held_back<L: Lab>() -> Result<()> {
-    // 1 ← 2 ← 3; 4 ← 5 (living); 6 (living) ← 7.
-    let lab = L::with(rows([
-        row(99, "Rotated", 0),
-        row(98, "Rotated", 1),
-        row(97, "Rotated", 2),
-        row(96, "Rotated", 0),
-        row(95, "Active", 4),
-        row(94, "Active", 0),
-        row(93, "Revoked", 6),
-    ]))
-    .await?;
+    let lab = L::with(some_alive()).await?;
     let row = |n, parent: Option<u64>, held_back| {
         WindowRow::new(lab.address(n), parent.map(|n| lab.address(n)), held_back)
     };
@@ -225,6 +229,7 @@ async fn a_window_knows_parents_and_who_is_held_back<L: Lab>() -> Result<()> {
         row(3, Some(2), false),
         row(4, None, true),
         row(7, None, false),
+        row(8, None, false),
     ];
     assert_eq!(lab.store().window(&target(), None, 10, LIMIT).await?.rows, all);
     // The child of the second row is on the next page.
@@ -236,18 +241,7 @@ async fn a_window_knows_parents_and_who_is_held_back<L: Lab>() -> Result<()> {
 }
 
 async fn leaves_are_due_rows_that_nothing_refers_to_with_their_due_parents<L: Lab>() -> Result<()> {
-    // 1 ← 2 ← 3; 4 ← 5 (living); 6 (living) ← 7; 8.
-    let lab = L::with(rows([
-        row(99, "Rotated", 0),
-        row(98, "Rotated", 1),
-        row(97, "Rotated", 2),
-        row(96, "Rotated", 0),
-        row(95, "Active", 4),
-        row(94, "Active", 0),
-        row(93, "Revoked", 6),
-        row(92, "Expired", 0),
-    ]))
-    .await?;
+    let lab = L::with(some_alive()).await?;
     let row = |n, parent: Option<u64>| WindowRow::new(lab.address(n), parent.map(|n| lab.address(n)), false);
     let all = [row(3, Some(2)), row(7, None), row(8, None)];
     for page in 1..5 {
@@ -267,21 +261,11 @@ async fn leaves_are_due_rows_that_nothing_refers_to_with_their_due_parents<L: La
 }
 
 async fn a_sample_of_every_block_tells_all_leaves_and_all_ends_of_what_is_blocked<L: Lab>() -> Result<()> {
-    // 1 ← 2 ← 3; 4 ← 5 (living), 4 ← 6, 4 ← 7 (undated); 8 (living) ← 9; 10.
-    let undated = MemoryRow { age: None, ..row(1, "Rotated", 4) };
-    let lab = L::with(rows([
-        row(99, "Rotated", 0),
-        row(98, "Rotated", 1),
-        row(97, "Rotated", 2),
-        row(96, "Rotated", 0),
-        row(95, "Active", 4),
-        row(94, "Rotated", 4),
-        undated,
-        row(92, "Active", 0),
-        row(91, "Expired", 8),
-        row(90, "Revoked", 0),
-    ]))
-    .await?;
+    // The fourth row gets two children more: one that is due, and one without a date.
+    let mut shape = some_alive();
+    shape.insert(9, row(91, "Rotated", 4));
+    shape.insert(10, MemoryRow { age: None, ..row(1, "Rotated", 4) });
+    let lab = L::with(shape).await?;
     assert_eq!(lab.store().sample(&target(), 1, LIMIT).await?, Sample { leaves: 4, blocked_ends: 1 });
     let empty = L::with(BTreeMap::new()).await?;
     assert_eq!(empty.store().sample(&target(), 1, LIMIT).await?, Sample::default());

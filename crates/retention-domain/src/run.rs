@@ -274,7 +274,7 @@ where
                 Step::Prepare => Brought::Prepared(self.store.prepare(target, self.left()).await),
                 Step::Count => Brought::Counted(self.store.count_due(target, self.left()).await),
                 Step::Sample(one_in) => {
-                    let limit = self.left().min(self.limits.statement_timeout).max(LEAST_LIMIT);
+                    let limit = self.left().min(self.limits.statement_timeout);
                     Brought::Sampled(self.store.sample(target, one_in, limit).await)
                 }
                 Step::Window(after) => Brought::Scanned(

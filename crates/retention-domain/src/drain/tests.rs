@@ -483,11 +483,7 @@ fn one_climb_starts_from_so_many_rows_and_the_rest_is_not_forgotten() {
 #[test]
 fn without_due_rows_nothing_is_scanned_under_the_leaf_rule() {
     let target = chained();
-    let mut drain = Drain::new(&target, 5, WINDOW, LOCK_TIMEOUT);
-    assert_eq!(drain.next(START), Next::Step(Step::Prepare));
-    drain.prepared();
-    assert_eq!(drain.next(START), Next::Step(Step::Count));
-    drain.counted(Backlog::default());
+    let mut drain = counted(&target, 0);
     assert_eq!((drain.next(START), drain.wants_backlog()), (Next::Ended, false));
 }
 
